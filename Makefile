@@ -1,0 +1,50 @@
+# `make demo` and `make test` do all the set-up they need. PYTHON picks the interpreter.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: help setup demo test check format bench clean
+
+help:
+	@echo "make demo    set up, then show the block at work (20 seconds after the set-up)"
+	@echo "make test    set up, then run every test"
+	@echo "make check   set up, then format check, lint, types and every test"
+	@echo "make bench   set up, then print the table of measured costs (10 minutes)"
+	@echo "make format  rewrite the code in the house's format"
+	@echo "make setup   create $(VENV) and install everything; quick when nothing changed"
+	@echo "make clean   remove $(VENV) and caches"
+
+setup: $(INSTALLED)
+
+# torch first and alone: what comes after it then finds the pinned one installed.
+$(INSTALLED): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || { echo "Creating $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
+	@echo "Installing torch, about a minute the first time ..."
+	@$(PIP) torch
+	@echo "Installing scalednl and the tools that test it ..."
+	@$(PIP) -e '.[dev,export]'
+	@touch $@
+
+demo: setup
+	@$(BIN)/scalednl demo
+
+test: setup
+	$(BIN)/python -m pytest
+
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(MAKE) --no-print-directory test
+
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: setup
+	$(BIN)/python benchmarks/orders.py
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build

@@ -1,0 +1,1 @@
+"""Time and memory, measured so that they compare: interleaved, agreement checked first."""

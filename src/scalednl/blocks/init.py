@@ -1,0 +1,41 @@
+"""The three initialisations of the paper's Table 2, and what each attention starts from."""
+
+import warnings
+from collections.abc import Iterable
+
+from torch import nn
+from torch.nn.modules.conv import _ConvNd
+
+from scalednl.ops.options import Attention
+
+
+def default_init(attention: Attention) -> str | float:
+    """What the paper's own runs use: 0.01 for softmax, He for the others."""
+    return 0.01 if attention == "softmax" else "he"
+
+
+def check_init(init: object) -> None:
+    """Raise unless `init` is "he" or a standard deviation."""
+    number = isinstance(init, (int, float)) and not isinstance(init, bool)
+    if init == "he" or (number and 0 <= float(init) < float("inf")):  # type: ignore[arg-type]
+        return
+    raise ValueError(f'init={init!r} is unknown: use "he", or a standard deviation such as 0.01')
+
+
+def initialise(convs: Iterable[_ConvNd], init: str | float) -> None:
+    """Draw the convolutions' weights: Kaiming normal (fan out), or N(0, init); biases are zero."""
+    if init == 0:
+        warnings.warn(
+            "init=0.0 makes a dead block: with theta, phi, g and out all zero, each one's gradient "
+            "is a product with another's output, hence zero for ever, and only the norm's bias can "
+            'train. Use init="he" or a small standard deviation unless you reproduce the column '
+            "sigma = 0 of the paper's Table 2",
+            stacklevel=4,
+        )
+    for conv in convs:
+        if init == "he":
+            nn.init.kaiming_normal_(conv.weight, mode="fan_out")
+        else:
+            nn.init.normal_(conv.weight, std=float(init))
+        if conv.bias is not None:
+            nn.init.zeros_(conv.bias)

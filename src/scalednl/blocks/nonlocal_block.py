@@ -1,0 +1,297 @@
+"""The non-local block: one module for every attention, view and order, in 1 to 3 dimensions."""
+
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from scalednl.blocks.folding import add_branch, add_gram, add_moments, add_projected
+from scalednl.blocks.init import check_init, default_init, initialise
+from scalednl.blocks.planned import PlannedBlock, pixel_count
+from scalednl.ops.attention import attention_map, attention_scale, nonlocal_attention
+from scalednl.ops.layout import Maps, pixel_rows, rows_to_maps
+from scalednl.ops.magnitude import magnitude_branch
+from scalednl.ops.mixing import Projections
+from scalednl.ops.moments import Moments
+from scalednl.ops.options import (
+    KEY_POOLS,
+    Attention,
+    KeyPool,
+    Memory,
+    Order,
+    View,
+    check_attention_options,
+    check_name,
+    check_positive,
+    check_softmax_scale,
+)
+
+_MAX_POOL = (F.max_pool1d, F.max_pool2d, F.max_pool3d)
+
+
+class _NonLocal(PlannedBlock):
+    """z = x + BN(out(y)),  y_i = sum_j A_ij g(x_j): every pixel looks at every other one.
+
+    With theta, phi, g and out bias-free 1x1 convolutions, d = embed_channels / heads the channels
+    of one head and N the number of pixels,
+
+    - attention="scaled":  A_ij = theta(x_i) . phi(x_j) / sqrt(N d), the paper's block: linear in N
+    - attention="softmax": A_i  = softmax_j(t theta(x_i) . phi(x_j)), t = `softmax_scale`
+    - attention="mean":    A_ij = theta(x_i) . phi(x_j) / N, the dot-product form of the original
+
+    and A has one map a head. `order` says how the product is bracketed; it changes the cost and
+    never the result. The weights have the same names and shapes in every variant, so a state_dict
+    moves between all of them.
+
+    Args:
+        channels: C, the channels of x.
+        attention: "scaled", "softmax" or "mean".
+        view: what A sees of theta and phi: "base", only their "magnitude", or only their
+            "direction" (of a zero vector: 0).
+        heads: into how many groups the embedding channels are split.
+        embed_channels: E in total; None is C. The paper reduces it down to one a head.
+        init: "he", or a standard deviation; None is "he", for softmax 0.01. 0.0 is a dead block.
+        order: "auto" picks the cheapest from the shape; else "quadratic", "associative" or "gram",
+            for softmax "fused" or "quadratic". `plan` explains the choice.
+        bias: give the four convolutions biases, which the paper's have not.
+        norm: batch norm after out.
+        norm_init: its weight at the start. The paper's 0 makes a new block the identity, which
+            protects a pretrained network and slows a fresh one: there use 1.
+        scale: False drops 1/sqrt(N) from "scaled", to reproduce the divergence.
+        softmax_scale: t: "embed" 1/sqrt(d), "channels" 1/sqrt(C), "learned" (one a head, starting
+            at 1/sqrt(d)) or a number. Unit vectors keep logits within t, so direction-only softmax
+            is tested fairly only with a temperature.
+        key_pool: max-pool the keys by 2, "before" phi and g or "after" them, as other
+            implementations do.
+        memory: "lean" keeps as few bytes for backward as it can and recomputes the rest.
+    """
+
+    _conv: ClassVar[type[nn.Conv1d | nn.Conv2d | nn.Conv3d]]
+    _norm: ClassVar[type[_BatchNorm]]
+
+    def __init__(
+        self,
+        channels: int,
+        attention: Attention = "scaled",
+        view: View = "base",
+        heads: int = 4,
+        embed_channels: int | None = None,
+        init: str | float | None = None,
+        order: Order = "auto",
+        bias: bool = False,
+        norm: bool = True,
+        norm_init: float = 0.0,
+        scale: bool = True,
+        softmax_scale: str | float = "embed",
+        key_pool: KeyPool | None = None,
+        memory: Memory = "auto",
+    ) -> None:
+        super().__init__()
+        check_positive("channels", channels)
+        embed = channels if embed_channels is None else embed_channels
+        check_positive("embed_channels", embed)
+        check_attention_options(embed, heads, attention, view, scale)
+        if key_pool is not None:
+            check_name("key_pool", key_pool, KEY_POOLS)
+        check_softmax_scale(softmax_scale)
+        init = default_init(attention) if init is None else init
+        check_init(init)
+        self.channels, self.embed_channels, self.heads = channels, embed, heads
+        self.attention, self.view, self.scale = attention, view, scale
+        self.softmax_scale, self.key_pool, self.init = softmax_scale, key_pool, init
+
+        self.theta = self._conv(channels, embed, 1, bias=bias)
+        self.phi = self._conv(channels, embed, 1, bias=bias)
+        self.g = self._conv(channels, embed, 1, bias=bias)
+        self.out = self._conv(embed, channels, 1, bias=bias)
+        self.norm: nn.Module | None = self._norm(channels) if norm else None
+        learned = attention == "softmax" and softmax_scale == "learned"
+        start = torch.full((heads,), (embed // heads) ** -0.5).log()
+        self.log_softmax_scale = nn.Parameter(start) if learned else None
+
+        initialise((self.theta, self.phi, self.g, self.out), init)
+        if isinstance(self.norm, _BatchNorm):
+            nn.init.constant_(self.norm.weight, norm_init)
+        self._plan_for(order, memory)
+
+    def forward(self, x: Maps) -> Maps:
+        """z, of the shape and memory layout of x."""
+        self._check(x)
+        choice = self._choose(pixel_count(x.shape[2:]))
+        if choice.order == "gram":
+            return self._gram(x, choice.fold)
+        if choice.order == "associative" and self._is_rank_one():
+            return self._rank_one(x)
+        theta, phi, g = self._embed(x)
+        y = nonlocal_attention(theta, phi, g, order=choice.order, **self._attention_options())
+        return add_projected(x, y, self.out, self.norm)
+
+    def attention_map(self, x: Maps) -> Float[Tensor, "batch heads pixels keys"]:
+        """A of every head with every factor in it: y = A g, whatever the order.
+
+        Rows are queries and columns keys, both in row-major order of the image.
+        """
+        self._check(x)
+        theta, phi, _ = self._embed(x)
+        return attention_map(theta, phi, **self._attention_options())
+
+    def apply_moments(self, x: Maps, moments: Moments, *, update_norm: bool = True) -> Maps:
+        """Z of a tile that attends to every pixel `moments` has seen: as if cut out of the whole.
+
+        In training mode batch norm uses the statistics of all those pixels too. They enter its
+        running statistics once a call, unless `update_norm` is False: leave it True for one tile.
+        """
+        self._check(x)
+        reason = self._unavailable(self._is_stock())["gram"]
+        if self.key_pool is not None:
+            reason = "key_pool would have to pool across the borders of tiles"
+        norm = self.norm
+        if norm is not None and not isinstance(norm, _BatchNorm):
+            raise ValueError(
+                f"apply_moments cannot be used: it needs batch norm or none, not {norm}"
+            )
+        if reason:
+            raise ValueError(f"apply_moments cannot be used: {reason}")
+        keys = moments.key_moments()
+        if keys.scatter.shape[:2] != (x.shape[1], x.shape[0]):
+            raise ValueError(f"x of shape {tuple(x.shape)} does not fit {moments}")
+        return add_moments(
+            x,
+            keys,
+            self._projections(),
+            self.out.bias,
+            norm,
+            heads=self.heads,
+            factor=self._factor(keys.pixels),
+            update_norm=update_norm,
+        )
+
+    def extra_repr(self) -> str:
+        """The options that differ from a plain scaled block, after those that always matter."""
+        words = [f"{self.channels}", f"attention={self.attention!r}", f"heads={self.heads}"]
+        words += [f"order={self._order!r}"]
+        usual = {"view": "base", "key_pool": None, "scale": True, "softmax_scale": "embed"}
+        for name, value in {**usual, "embed_channels": self.channels, "memory": "auto"}.items():
+            if getattr(self, name) != value:
+                words.append(f"{name}={getattr(self, name)!r}")
+        return ", ".join(words)
+
+    def _gram(self, x: Maps, fold: bool) -> Maps:
+        keys = self._pool(x) if self.key_pool == "before" else None
+        return add_gram(
+            x,
+            self._projections(),
+            self.out.bias,
+            self.norm,
+            keys=keys,
+            heads=self.heads,
+            factor=self._factor(pixel_count((x if keys is None else keys).shape[2:])),
+            fold=fold,
+            memory=self._memory,
+        )
+
+    def _is_rank_one(self) -> bool:
+        return self.view == "magnitude" and self.key_pool != "after" and self._is_stock()
+
+    def _rank_one(self, x: Maps) -> Maps:
+        keys = self._pool(x) if self.key_pool == "before" else x
+        w = self._projections()
+        u = magnitude_branch(
+            pixel_rows(self.theta(x)),
+            pixel_rows(self.phi(keys)),
+            pixel_rows(keys),
+            w.g,
+            w.g_bias,
+            w.out,
+            heads=self.heads,
+            factor=self._factor(pixel_count(keys.shape[2:])),
+        )
+        u = rows_to_maps(u, x.shape[2:])
+        if self.out.bias is not None:
+            u = u + self.out.bias.view(-1, *[1] * self.dims)
+        return add_branch(x, u, self.norm)
+
+    def _embed(self, x: Maps) -> tuple[Tensor, Tensor, Tensor]:
+        keys = self._pool(x) if self.key_pool == "before" else x
+        theta, phi, g = self.theta(x), self.phi(keys), self.g(keys)
+        if self.key_pool == "after":
+            phi, g = self._pool(phi), self._pool(g)
+        return theta, phi, g
+
+    def _pool(self, x: Maps) -> Float[Tensor, "batch channels *keyspace"]:
+        self._pooled(x.shape[2:])
+        return _MAX_POOL[self.dims - 1](x, self.pool_kernel)
+
+    def _projections(self) -> Projections:
+        return Projections(
+            self.theta.weight.flatten(1),
+            self.phi.weight.flatten(1),
+            self.g.weight.flatten(1),
+            self.out.weight.flatten(1),
+            self.theta.bias,
+            self.phi.bias,
+            self.g.bias,
+        )
+
+    def _factor(self, keys: int) -> float:
+        width = self.embed_channels // self.heads
+        return attention_scale(self.attention, keys, width, self.scale)
+
+    def _attention_options(self) -> dict[str, Any]:
+        temperature: float | Tensor | None = None
+        if self.log_softmax_scale is not None:
+            temperature = self.log_softmax_scale.exp()
+        elif self.softmax_scale == "channels":
+            temperature = self.channels**-0.5
+        elif isinstance(self.softmax_scale, (int, float)):
+            temperature = float(self.softmax_scale)
+        return {
+            "heads": self.heads,
+            "attention": self.attention,
+            "view": self.view,
+            "scale": self.scale,
+            "softmax_scale": temperature,
+        }
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any
+    ) -> None:
+        # A learned temperature is the one weight that not every variant has: a block without it
+        # drops the one it is given, a block with it keeps its own where none is given.
+        key = f"{prefix}log_softmax_scale"
+        state_dict = dict(state_dict)
+        if self.log_softmax_scale is None:
+            state_dict.pop(key, None)
+        else:
+            state_dict.setdefault(key, self.log_softmax_scale.detach())
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
+
+class NonLocal1d(_NonLocal):
+    """The non-local block over (batch, channels, length)."""
+
+    dims = 1
+    _conv = nn.Conv1d
+    _norm = nn.BatchNorm1d
+    pool_kernel = (2,)
+
+
+class NonLocal2d(_NonLocal):
+    """The non-local block over (batch, channels, height, width)."""
+
+    dims = 2
+    _conv = nn.Conv2d
+    _norm = nn.BatchNorm2d
+    pool_kernel = (2, 2)
+
+
+class NonLocal3d(_NonLocal):
+    """The non-local block over (batch, channels, time, height, width); keys pool in space only."""
+
+    dims = 3
+    _conv = nn.Conv3d
+    _norm = nn.BatchNorm3d
+    pool_kernel = (1, 2, 2)

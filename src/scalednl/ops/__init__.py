@@ -1,0 +1,1 @@
+"""Pure tensor functions: the orders of multiplication, the views, moments, and the planner."""

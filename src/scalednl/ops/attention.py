@@ -1,0 +1,178 @@
+"""Attention over embeddings that already exist: the quadratic, associative and fused orders.
+
+All take maps theta, phi, g of (batch, E, *space) and give y in theta's shape and memory layout.
+The `gram` order has no place here, because it never forms the embeddings: see `ops.gram`.
+"""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from scalednl.ops.layout import pixel_rows, rows_to_maps
+from scalednl.ops.options import (
+    Attention,
+    Order,
+    View,
+    check_attention_options,
+    check_order,
+    orders_of,
+)
+from scalednl.ops.views import Heads, apply_view, merge_heads, split_heads
+
+Embedding = Float[Tensor, "batch embed *space"]
+KeyEmbedding = Float[Tensor, "batch embed *keyspace"]
+Queries = Float[Tensor, "batch heads pixels seen"]
+Keys = Float[Tensor, "batch heads keys seen"]
+Values = Float[Tensor, "batch heads keys width"]
+
+
+def attention_scale(attention: Attention, keys: int, width: int, scale: bool = True) -> float:
+    """The factor before theta . phi without softmax; `width` is the channels of one head.
+
+    Written with `**`, not math.sqrt: a symbolic `keys` must stay symbolic when exported.
+    """
+    if attention == "mean":
+        return keys**-1.0
+    return (keys * width) ** -0.5 if scale else width**-0.5
+
+
+def nonlocal_attention(
+    theta: Embedding,
+    phi: KeyEmbedding,
+    g: KeyEmbedding,
+    *,
+    heads: int = 1,
+    attention: Attention = "scaled",
+    view: View = "base",
+    order: Order = "auto",
+    scale: bool = True,
+    softmax_scale: float | Tensor | None = None,
+) -> Embedding:
+    """y_i = sum_j A_ij g_j, multiplied in the given order; see `reference.attention_map` for A.
+
+    `order="auto"` is "fused" for softmax. Else it is "associative", which is cheaper than
+    "quadratic" whenever there are more pixels than channels in a head. phi and g may have fewer
+    pixels (keys) than theta. `softmax_scale` is a number, or a tensor with one number a head;
+    None is 1/sqrt of the channels of one head.
+    """
+    _check_embeddings(theta, phi, g)
+    check_attention_options(theta.shape[1], heads, attention, view, scale)
+    available = orders_of(attention, view)
+    available["gram"] = available["gram"] or (
+        "it starts from the block's input and weights, not from embeddings: use scalednl.NonLocal2d"
+    )
+    check_order(order, available)
+    width = theta.shape[1] // heads
+    queries, keys, values = (split_heads(pixel_rows(v), heads) for v in (theta, phi, g))
+    queries, keys = apply_view(queries, view), apply_view(keys, view)
+    if attention == "softmax":
+        temperature = width**-0.5 if softmax_scale is None else softmax_scale
+        attend = _softmax_quadratic if order == "quadratic" else _softmax_fused
+        y = attend(queries, keys, values, temperature)
+    else:
+        factor = attention_scale(attention, keys.shape[2], width, scale)
+        attend_linear = _quadratic if order == "quadratic" else _associative
+        y = attend_linear(queries, keys, values, factor)
+    return rows_to_maps(merge_heads(y), theta.shape[2:])
+
+
+def attention_map(
+    theta: Embedding,
+    phi: KeyEmbedding,
+    *,
+    heads: int = 1,
+    attention: Attention = "scaled",
+    view: View = "base",
+    scale: bool = True,
+    softmax_scale: float | Tensor | None = None,
+) -> Float[Tensor, "batch heads pixels keys"]:
+    """A with every factor in it, so that y = A g: what `reference.attention_map` gives."""
+    check_attention_options(theta.shape[1], heads, attention, view, scale)
+    width = theta.shape[1] // heads
+    queries, keys = (apply_view(split_heads(pixel_rows(v), heads), view) for v in (theta, phi))
+    if attention == "softmax":
+        temperature = width**-0.5 if softmax_scale is None else softmax_scale
+        return (_tempered(queries, temperature) @ keys.mT).softmax(dim=-1)
+    return (queries * attention_scale(attention, keys.shape[2], width, scale)) @ keys.mT
+
+
+def _quadratic(queries: Queries, keys: Keys, values: Values, factor: float) -> Heads:
+    """(theta phi^T) g."""
+    return _rows_times((queries * factor) @ keys.mT, values)
+
+
+def _associative(queries: Queries, keys: Keys, values: Values, factor: float) -> Heads:
+    """theta (phi^T g): the paper's method.
+
+    In half precision the sum over pixels would leave fp16's range before the factor brings it
+    back, so 1/sqrt(N) is taken out of phi first; in full precision the factor meets only the
+    small matrix.
+    """
+    if keys.dtype in (torch.float16, torch.bfloat16):
+        root = keys.shape[2] ** -0.5
+        keys, factor = keys * root, factor / root
+    context = (keys.mT @ values) * factor
+    return _rows_times(queries, context)
+
+
+def _softmax_quadratic(
+    queries: Queries, keys: Keys, values: Values, temperature: float | Tensor
+) -> Heads:
+    """softmax(theta phi^T) g with the whole map in memory: the paper's baseline."""
+    return _rows_times((_tempered(queries, temperature) @ keys.mT).softmax(dim=-1), values)
+
+
+def _softmax_fused(
+    queries: Queries, keys: Keys, values: Values, temperature: float | Tensor
+) -> Heads:
+    """The same through torch's fused kernel, which never stores the map."""
+    if isinstance(temperature, Tensor):
+        queries, temperature = _tempered(queries, temperature), 1.0
+    width = values.shape[-1]
+    queries, keys, values = (_for_kernel(v, width) for v in (queries, keys, values))
+    return F.scaled_dot_product_attention(queries, keys, values, scale=temperature)
+
+
+def _for_kernel(
+    split: Float[Tensor, "batch heads pixels seen"], width: int
+) -> Float[Tensor, "batch heads pixels {width}"]:
+    """Rows of `width` channels, each in one piece, the heads of a pixel side by side.
+
+    Given anything else, torch quietly stores the map after all. So lengths are padded with zeros
+    and NCHW embeddings copied, in the order in which the heads merge without another copy.
+    """
+    by_pixel = split.transpose(1, 2)
+    if by_pixel.shape[-1] != width:
+        by_pixel = F.pad(by_pixel, (0, width - by_pixel.shape[-1]))
+    elif by_pixel.stride(-1) != 1:
+        by_pixel = by_pixel.contiguous()
+    return by_pixel.transpose(1, 2)
+
+
+def _tempered(queries: Queries, temperature: float | Tensor) -> Queries:
+    if isinstance(temperature, Tensor):
+        temperature = temperature.to(queries.dtype).view(-1, 1, 1)
+    return queries * temperature
+
+
+def _rows_times(
+    left: Float[Tensor, "batch heads rows inner"], right: Float[Tensor, "batch heads inner columns"]
+) -> Float[Tensor, "batch heads rows columns"]:
+    """left @ right, laid out in memory so that merging the heads of NCHW embeddings is a view."""
+    if left.stride(-1) == 1 == right.stride(-1):
+        return left @ right
+    return (right.mT @ left.mT).mT
+
+
+def _check_embeddings(theta: Tensor, phi: Tensor, g: Tensor) -> None:
+    shapes = f"theta {tuple(theta.shape)}, phi {tuple(phi.shape)}, g {tuple(g.shape)}"
+    if min(theta.dim(), phi.dim(), g.dim()) < 3:
+        raise ValueError(f"embeddings are (batch, channels, *space), but got {shapes}")
+    if not theta.is_floating_point():
+        raise ValueError(f"embeddings must be floating point, but theta is {theta.dtype}")
+    if phi.shape != g.shape or theta.shape[:2] != phi.shape[:2]:
+        raise ValueError(
+            "theta, phi and g must agree in batch and channels, and phi and g in every size, "
+            f"but got {shapes}"
+        )

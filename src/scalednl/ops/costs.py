@@ -1,0 +1,200 @@
+"""What each order costs: multiply-adds of its matrix products and bytes kept for backward.
+
+Both are exact, for one image and one block: n query pixels, m keys, C channels, E embedding
+channels in heads of d = E / heads. `bytes_kept` leaves out the block's own parameters, which exist
+anyway, and vectors of one number a channel.
+
+`work` is what the planner compares, in multiply-adds. Products with a side narrower than `NARROW`
+count as if it were that wide, because vector units then run partly empty; and every number moved
+to or from memory beside the products counts as `MOVE` multiply-adds. The two constants were fitted
+to measurements (`benchmarks/orders.py planner`), and the choice is not sensitive to them.
+"""
+
+from dataclasses import dataclass
+
+from scalednl.ops.options import Attention, KeyPool, Memory, View
+
+MOVE = 32
+NARROW = 32
+INDEX_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A block as the cost model sees it."""
+
+    channels: int
+    embed_channels: int
+    heads: int
+    attention: Attention = "scaled"
+    view: View = "base"
+    key_pool: KeyPool | None = None
+    key_ratio: int = 1
+    """How many pixels make one key"""
+    bias: bool = False
+    batch_norm: bool = True
+    """Whether there is a norm that must see its batch"""
+    training: bool = True
+    memory: Memory = "auto"
+    itemsize: int = 4
+    """Bytes of one number of x; sums are kept in at least 4"""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The cost of one order for one image."""
+
+    multiply_adds: int
+    bytes_kept: int
+    work: int
+
+
+@dataclass(frozen=True)
+class _Count:
+    """Multiply-adds and numbers moved, in forward and in backward, and bytes kept between them."""
+
+    forward: int
+    backward: int
+    moved: int
+    moved_backward: int
+    kept: int
+
+
+def cost(order: str, fold: bool, s: Setting, n: int, m: int) -> Cost:
+    """The cost of `order` with n query pixels and m keys; `fold`: batch norm folded in training."""
+    exact, weighed = (_count(order, fold, s, n, m, narrow) for narrow in (1, NARROW))
+    if not s.training:
+        return Cost(exact.forward, 0, weighed.forward + MOVE * weighed.moved)
+    moved = weighed.moved + weighed.moved_backward
+    return Cost(
+        exact.forward + exact.backward,
+        exact.kept,
+        weighed.forward + weighed.backward + MOVE * moved,
+    )
+
+
+def _count(order: str, fold: bool, s: Setting, n: int, m: int, narrow: int) -> _Count:
+    if order == "gram":
+        return _gram(s, n, m, fold, narrow)
+    if order == "associative" and s.view == "magnitude" and s.key_pool != "after":
+        return _rank_one(s, n, m, narrow)
+    return _embedded(s, n, m, order, narrow)
+
+
+def _embedded(s: Setting, n: int, m: int, order: str, narrow: int) -> _Count:
+    """quadratic, associative and fused: theta, phi, g and y exist at every pixel."""
+    C, E, heads = s.channels, s.embed_channels, s.heads
+    d = E // heads
+    seen = 1 if s.view == "magnitude" else d
+    wide, wide_seen = max(d, narrow), max(seen, narrow)
+    forward = 2 * (n + (n if s.key_pool == "after" else m)) * C * max(E, narrow)
+    moved = 4 * n * C + 4 * (n + m) * E
+    kept = s.itemsize * (n * C + 2 * (n + m) * E)
+    if order == "associative":
+        middle, middle_backward = (m + n) * E * wide_seen, 2 * (m + n) * E * wide_seen
+        kept += s.itemsize * seen * E
+    elif order == "quadratic":
+        middle = n * m * heads * (wide_seen + wide)
+        middle_backward = 2 * middle
+        moved += (6 if s.attention == "softmax" else 2) * heads * n * m
+        kept += s.itemsize * heads * n * m
+    else:
+        middle, middle_backward = 2 * n * m * heads * wide, 5 * n * m * heads * wide
+        kept += max(4, s.itemsize) * heads * n
+    norm_moved, norm_kept = _norm_apart(s, n)
+    return _Count(
+        forward + middle,
+        2 * forward + middle_backward,
+        moved + norm_moved,
+        2 * moved + norm_moved,
+        kept + norm_kept + _kept_by_view(s, n, m, order) + _kept_by_pool(s, n, m),
+    )
+
+
+def _rank_one(s: Setting, n: int, m: int, narrow: int) -> _Count:
+    """The magnitude view without softmax: theta, phi, and one vector a head."""
+    C, E, heads = s.channels, s.embed_channels, s.heads
+    forward = (n + m) * C * (max(E, narrow) + max(heads, narrow)) + 2 * C * E
+    moved = 3 * n * C + 2 * (n + m) * E
+    norm_moved, norm_kept = _norm_apart(s, n)
+    kept = s.itemsize * (n * C + (n + m) * (E + heads) + 2 * heads * C + E)
+    return _Count(
+        forward,
+        2 * forward,
+        moved + norm_moved,
+        2 * moved + norm_moved,
+        kept + norm_kept + _kept_by_pool(s, n, m),
+    )
+
+
+def _gram(s: Setting, n: int, m: int, fold: bool, narrow: int) -> _Count:
+    """Two products over pixels forward, three backward; the rest is small."""
+    C, E = s.channels, s.embed_channels
+    ends, middles = C * C * max(E, narrow), C * E * max(E // s.heads, narrow)
+    forward = (n + m) * C * C + 2 * ends + 2 * middles
+    moved, moved_backward = 4 * n * C, 4 * n * C + 6 * C * C
+    sums = max(4, s.itemsize)
+    if s.bias or s.key_pool:
+        return _gram_through_autograd(s, n, m, forward, moved)
+    backward = 3 * n * C * C + 4 * ends + 6 * middles
+    lean = s.memory == "lean"
+    kept = s.itemsize * n * C + sums * C * C
+    if fold:
+        forward += C * C * C + 2 * C * E
+        backward += C * C * C + 8 * C * E
+        if lean:
+            backward += 2 * ends + 2 * middles + C * C * C + 2 * C * E
+        kept += sums * (C if lean else 2 * C * C + E * C + 2 * C)
+        moved += 3 * n * C + 16 * C * C
+        moved_backward += 3 * n * C + 32 * C * C
+        return _Count(forward, backward, moved, moved_backward, kept)
+    backward += 2 * ends + 2 * middles if lean else ends
+    kept += 0 if lean else sums * C * C
+    norm_moved, norm_kept = _norm_apart(s, n)
+    return _Count(
+        forward, backward, moved + norm_moved, moved_backward + norm_moved, kept + norm_kept
+    )
+
+
+def _gram_through_autograd(s: Setting, n: int, m: int, forward: int, moved: int) -> _Count:
+    """The gram order with biases or pooled keys: plain autograd, which keeps every small matrix."""
+    C, E = s.channels, s.embed_channels
+    d = E // s.heads
+    numbers = 2 * C * C + 2 * E * C + E * d
+    if s.bias:
+        forward += 3 * C * E + E * d
+        numbers += n * C + C + 3 * E
+        moved += 3 * n * C
+    norm_moved, norm_kept = _norm_apart(s, n)
+    kept = s.itemsize * n * C + max(4, s.itemsize) * numbers + norm_kept + _kept_by_pool(s, n, m)
+    return _Count(forward, 2 * forward, moved + norm_moved, 2 * moved + norm_moved, kept)
+
+
+def _norm_apart(s: Setting, n: int) -> tuple[int, int]:
+    """Numbers moved one way by a norm that is not folded and by the residual; bytes it keeps."""
+    if not s.batch_norm:
+        return 0, 0
+    return 6 * n * s.channels, s.itemsize * n * s.channels
+
+
+def _kept_by_view(s: Setting, n: int, m: int, order: str) -> int:
+    """Bytes that a view keeps beside the embeddings: lengths, and for directions a mask too."""
+    if s.view == "direction":
+        return (n + m) * (s.embed_channels * s.itemsize + s.heads * (3 * s.itemsize + 1))
+    if s.view == "magnitude":
+        numbers = (n + m) * s.heads
+        if order == "quadratic":
+            numbers += n * s.heads
+        if order == "fused":
+            numbers += (n + m) * s.embed_channels
+        return numbers * s.itemsize
+    return 0
+
+
+def _kept_by_pool(s: Setting, n: int, m: int) -> int:
+    """Bytes that max-pooling the keys keeps: its input and its indices."""
+    if s.key_pool == "before":
+        return m * s.channels * (s.itemsize + INDEX_BYTES)
+    if s.key_pool == "after":
+        return 2 * s.embed_channels * (n * s.itemsize + m * INDEX_BYTES)
+    return 0

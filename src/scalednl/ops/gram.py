@@ -1,0 +1,95 @@
+"""The gram order: the whole block as one C x C matrix an image, found from second moments of x.
+
+    u = P x,  P = sum_h Wo_h core_h Wt_h,  core_h = s Wg_h (x x^T) Wp_h^T
+
+theta, phi, g and y never exist. Two forms:
+
+- `gram_mix`: u, or x + u + constant with the residual as the accumulator of the last product.
+  Batch norm in evaluation enters as a rescaled Wo and the constant.
+- `gram_mix_normalised`: training-mode batch norm folded in. The mean and variance of u follow from
+  P and the moments of x, so z = x + (a P) x + c is still one product.
+
+Their backward is written by hand (`gram_autograd`); plain autograd runs the same forward where that
+does not reach: biases, pooled keys, forward-mode derivatives, function transforms, and export,
+where a function with a backward of its own would stay in the graph as one.
+"""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from scalednl.ops.gram_autograd import GramMix, GramMixNormalised
+from scalednl.ops.gram_forward import (
+    Vector,
+    full_precision,
+    mix_forward,
+    mix_normalised_forward,
+)
+from scalednl.ops.layout import Maps, Rows, pixel_rows, rows_to_maps
+from scalednl.ops.mixing import Projections
+from scalednl.ops.options import Memory
+
+# torch 2.6 cannot tell export from compilation.
+_is_exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
+_mix: Callable[..., Rows] = GramMix.apply
+_mix_normalised: Callable[..., tuple[Rows, Vector, Vector]] = GramMixNormalised.apply
+
+
+def gram_mix(
+    x: Maps,
+    w: Projections,
+    constant: Vector | None = None,
+    *,
+    keys: Float[Tensor, "batch channels *keyspace"] | None = None,
+    heads: int,
+    factor: float,
+    residual: bool,
+    memory: Memory = "auto",
+) -> Maps:
+    """u = P x + constant, plus x with `residual`; `keys` are the pooled x, None for x itself."""
+    rows = pixel_rows(x)
+    with full_precision(x):
+        if keys is None and not w.biased and _first_order(rows, *w[:4], constant):
+            mixed = _mix(rows, *w[:4], constant, heads, factor, residual, memory == "lean")
+        else:
+            key_rows = rows if keys is None else pixel_rows(keys)
+            mixed = mix_forward(
+                rows, key_rows, w, constant, heads=heads, factor=factor, residual=residual
+            ).rows
+    return rows_to_maps(mixed, x.shape[2:])
+
+
+def gram_mix_normalised(
+    x: Maps,
+    w: Projections,
+    gamma: Vector | None,
+    beta: Vector | None,
+    *,
+    heads: int,
+    factor: float,
+    eps: float,
+    memory: Memory = "auto",
+) -> tuple[Maps, Vector, Vector]:
+    """z = x + BN(P x) in training mode, with the batch's mean and biased variance of P x."""
+    rows = pixel_rows(x)
+    with full_precision(x):
+        if not w.biased and _first_order(rows, *w[:4], gamma, beta):
+            z, mean, var = _mix_normalised(
+                rows, *w[:4], gamma, beta, heads, factor, eps, memory == "lean"
+            )
+        else:
+            mixed, statistics = mix_normalised_forward(
+                rows, w, gamma, beta, heads=heads, factor=factor, eps=eps
+            )
+            z, mean, var = mixed.rows, statistics.mean, statistics.var
+    return rows_to_maps(z, x.shape[2:]), mean, var
+
+
+def _first_order(*inputs: Tensor | None) -> bool:
+    """Whether first-order reverse mode is all that is asked of these inputs."""
+    if _is_exporting() or torch._C._are_functorch_transforms_active():
+        return False
+    return all(t is None or forward_ad.unpack_dual(t).tangent is None for t in inputs)

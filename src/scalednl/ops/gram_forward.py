@@ -1,0 +1,150 @@
+"""Forward of the gram order in differentiable operations: moments, mixing matrix, one product.
+
+What the hand-written backward of `ops.gram` keeps comes out beside the result. Plain autograd may
+also run straight through these functions; that is how second derivatives are taken.
+"""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from scalednl.ops.layout import Rows, accumulation_dtype, add_mixed_, dense_rows, mix_rows
+from scalednl.ops.mixing import KeyMoments, Mixing, PerImage, Projections, Stack, mixing_matrix
+from scalednl.ops.moments import centred_moments, gram_moments
+
+Vector = Float[Tensor, " channels"]
+
+
+class Mixed(NamedTuple):
+    """u or z as pixel rows, and what it was made of."""
+
+    rows: Rows
+    keys: KeyMoments
+    mixing: Mixing
+
+
+class BranchStatistics(NamedTuple):
+    """Batch statistics of u = P x, found without forming u."""
+
+    mean: Vector
+    var: Vector
+    """Biased, over all pixels of the batch"""
+    image_mean: PerImage
+    spread: Float[Tensor, "batch channels channels"]
+    """P S"""
+
+
+def full_precision(x: Tensor) -> AbstractContextManager[object]:
+    """A context without autocast: the gram order chooses its precision itself, on any device.
+
+    Entered only where autocast is on, because an exported graph would keep it as a subgraph.
+    """
+    device = x.device.type
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+        return torch.autocast(device, enabled=False)
+    return nullcontext()
+
+
+def mix_forward(
+    rows: Rows,
+    key_rows: Float[Tensor, "batch keys channels"],
+    w: Projections,
+    constant: Vector | None,
+    *,
+    heads: int,
+    factor: float,
+    residual: bool,
+) -> Mixed:
+    """u = P x, or x + P x + constant with `residual`."""
+    w = w.to(accumulation_dtype(rows.dtype))
+    keys = centred_moments(key_rows) if w.biased else gram_moments(key_rows)
+    mixing = mixing_matrix(keys, w, heads, factor)
+    added = constant if mixing.shift is None else mixing.shift
+    if constant is not None and mixing.shift is not None:
+        added = mixing.shift + constant
+    return Mixed(apply_matrix(rows, mixing.matrix, added, residual=residual), keys, mixing)
+
+
+def mix_normalised_forward(
+    rows: Rows,
+    w: Projections,
+    gamma: Vector | None,
+    beta: Vector | None,
+    *,
+    heads: int,
+    factor: float,
+    eps: float,
+) -> tuple[Mixed, BranchStatistics]:
+    """x + BN(P x), BN with the statistics of this batch."""
+    w = w.to(accumulation_dtype(rows.dtype))
+    keys = centred_moments(rows)
+    mixing = mixing_matrix(keys, w, heads, factor)
+    statistics = branch_statistics(mixing, keys)
+    matrix, constant = normalised(mixing, statistics.mean, statistics.var, gamma, beta, eps)
+    return Mixed(apply_matrix(rows, matrix, constant, residual=True), keys, mixing), statistics
+
+
+def branch_statistics(mixing: Mixing, keys: KeyMoments) -> BranchStatistics:
+    """Mean and variance of u over the batch.
+
+    Per image the mean is P m and the scatter diag(P S P^T); the batch's variance is the mean of
+    the scatters per pixel plus the variance of the means.
+    """
+    assert keys.mean is not None, "statistics need centred moments"
+    matrix = mixing.matrix.transpose(0, 1)
+    spread = torch.bmm(matrix, keys.scatter.transpose(0, 1))
+    image_mean = (matrix * keys.mean[:, None]).sum(2)
+    if mixing.shift is not None:
+        image_mean = image_mean + mixing.shift
+    within = (spread * matrix).sum(2).mean(0) / keys.pixels
+    mean = image_mean.mean(0)
+    between = (image_mean - mean).square().mean(0)
+    return BranchStatistics(mean, within + between, image_mean, spread)
+
+
+def normalised(
+    mixing: Mixing,
+    mean: Vector,
+    var: Vector,
+    gamma: Vector | None,
+    beta: Vector | None,
+    eps: float,
+) -> tuple[Stack, Float[Tensor, "*batch channels"]]:
+    """The matrix and constant of BN(P x + shift) = matrix x + constant."""
+    gain = (var + eps).rsqrt()
+    if gamma is not None:
+        gain = gamma.to(gain.dtype) * gain
+    constant = -gain * mean
+    if beta is not None:
+        constant = constant + beta
+    if mixing.shift is not None:
+        constant = constant + gain * mixing.shift
+    return gain[:, None, None] * mixing.matrix, constant
+
+
+def apply_matrix(
+    rows: Rows,
+    matrix: Stack,
+    constant: Float[Tensor, "*batch channels"] | None,
+    *,
+    residual: bool,
+) -> Rows:
+    """Matrix x + constant for every pixel, plus x itself with `residual`.
+
+    x enters as the accumulator of the product, never as 1 on the diagonal of the matrix: that
+    would round the branch to the precision of x. In half precision it is added last, so that the
+    sum is rounded once.
+    """
+    rows = dense_rows(rows)
+    matrix = matrix.transpose(0, 1).to(rows.dtype)
+    added = None if constant is None else constant.unsqueeze(-2).to(rows.dtype)
+    is_half = accumulation_dtype(rows.dtype) != rows.dtype
+    if not residual or is_half or torch._C._are_functorch_transforms_active():
+        u = mix_rows(rows, matrix)
+        u = u if added is None else u + added
+        return rows + u if residual else u
+    z = rows.clone() if added is None else rows + added
+    return add_mixed_(z, rows, matrix)

@@ -1,0 +1,186 @@
+"""From the moments of the keys to the block's mixing matrix: all products here are small.
+
+Per image, with S the scatter of the keys about m, the `offset` they were counted from:
+
+    core_h = s (Wg_h S Wp_h^T + N g_h p_h^T),   g_h = Wg_h m + bg_h,  p_h = Wp_h m + bp_h
+    P      = sum_h Wo_h core_h Wt_h,            u = P x + sum_h Wo_h core_h bt_h
+
+which is the block before norm and residual: y = core theta, head by head. Without bias and with
+m = 0, S is the plain Gram matrix x x^T and the second term vanishes.
+
+Layout. A stack of matrices is kept rows first, images second: S and P are (channels, batch,
+channels), and whatever has embedding rows is (heads, width * batch, ...). Then each product with a
+weight is one large matrix product over all images, or one a head, instead of a small one an image.
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+Stack = Float[Tensor, "channels batch channels"]
+Weight = Float[Tensor, "embed channels"]
+PerImage = Float[Tensor, "batch channels"]
+
+
+class Projections(NamedTuple):
+    """The block's linear maps; biases are None where there are none."""
+
+    theta: Weight
+    phi: Weight
+    g: Weight
+    out: Float[Tensor, "channels embed"]
+    theta_bias: Float[Tensor, " embed"] | None = None
+    phi_bias: Float[Tensor, " embed"] | None = None
+    g_bias: Float[Tensor, " embed"] | None = None
+
+    @property
+    def biased(self) -> bool:
+        """Whether theta, phi or g has a bias."""
+        return not (self.theta_bias is None is self.phi_bias is self.g_bias)
+
+    def to(self, dtype: torch.dtype) -> "Projections":
+        """The same maps in another dtype."""
+        biases = (self.theta_bias, self.phi_bias, self.g_bias)
+        return Projections(
+            *(self.theta.to(dtype), self.phi.to(dtype), self.g.to(dtype), self.out.to(dtype)),
+            *(None if bias is None else bias.to(dtype) for bias in biases),
+        )
+
+
+class KeyMoments(NamedTuple):
+    """What attention needs to know of the keys: how many, and their moments about their mean.
+
+    With `mean` None the moments are about 0: `scatter` is then x x^T itself.
+    """
+
+    pixels: int
+    mean: PerImage | None
+    scatter: Stack
+
+
+class Mixing(NamedTuple):
+    """The mixing matrix and what its backward can use again."""
+
+    matrix: Stack
+    """P"""
+    half: Float[Tensor, "heads rows channels"]
+    """Wg S"""
+    core: Float[Tensor, "heads rows width"]
+    shift: PerImage | None
+    """What theta's bias adds to u"""
+
+
+def mixing_matrix(keys: KeyMoments, w: Projections, heads: int, factor: float) -> Mixing:
+    """P of every image, in differentiable operations."""
+    half = _half(keys.scatter, w, heads)
+    core = _core(half, keys, w, heads, factor)
+    right = _right(core, w.theta, heads)
+    matrix = (w.out @ right.view(w.out.shape[1], -1)).view_as(keys.scatter)
+    shift = None
+    if w.theta_bias is not None:
+        per_row = torch.bmm(core, w.theta_bias.view(heads, -1, 1))
+        shift = (w.out @ per_row.view(w.out.shape[1], -1)).mT
+    return Mixing(matrix, half, core, shift)
+
+
+class MixingGradients(NamedTuple):
+    """Gradients of `mixing_matrix` for maps without bias; None where not asked for."""
+
+    theta: Weight | None
+    phi: Weight | None
+    g: Weight | None
+    out: Float[Tensor, "channels embed"] | None
+    scatter: Stack | None
+    mean: PerImage | None
+
+
+def mixing_backward(
+    d_matrix: Stack,
+    keys: KeyMoments,
+    w: Projections,
+    heads: int,
+    factor: float,
+    *,
+    half: Float[Tensor, "heads rows channels"] | None,
+    need_keys: bool,
+    need_weights: bool,
+) -> MixingGradients:
+    """Push the gradient of P back to the moments and the weights; `half` None is recomputed.
+
+    core and right are recomputed always: width/channels as dear as the products around them.
+    """
+    channels, batch, _ = keys.scatter.shape
+    embed = w.out.shape[1]
+    if half is None:
+        half = _half(keys.scatter, w, heads)
+    core = _core(half, keys, w, heads, factor)
+    d_flat = d_matrix.view(channels, -1)
+    d_right = (w.out.mT @ d_flat).view(heads, -1, channels)
+    d_core = torch.bmm(d_right, _by_head(w.theta, heads).mT) * factor
+    d_half = torch.bmm(d_core, _by_head(w.phi, heads))
+    d_theta = d_phi = d_g = d_out = d_scatter = d_mean = None
+    if need_weights:
+        d_out = d_flat @ _right(core, w.theta, heads).view(embed, -1).mT
+        d_theta = torch.bmm(core.mT, d_right).view(embed, channels)
+        d_phi = torch.bmm(d_core.mT, half).view(embed, channels)
+        d_g = d_half.view(embed, -1) @ keys.scatter.view(channels, -1).mT
+    if need_keys:
+        d_scatter = (w.g.mT @ d_half.view(embed, -1)).view_as(keys.scatter)
+    if keys.mean is not None:
+        g_mean, phi_mean = _embedded_means(keys.mean, w, heads)
+        d_core = d_core.view(heads, -1, batch, embed // heads) * keys.pixels
+        d_g_mean = (d_core * phi_mean[:, None]).sum(3).view(embed, batch)
+        d_phi_mean = (d_core * g_mean[..., None]).sum(1).transpose(1, 2).reshape(embed, batch)
+        if d_g is not None and d_phi is not None:
+            d_g = d_g + d_g_mean @ keys.mean
+            d_phi = d_phi + d_phi_mean @ keys.mean
+        if need_keys:
+            d_mean = d_g_mean.mT @ w.g + d_phi_mean.mT @ w.phi
+    return MixingGradients(d_theta, d_phi, d_g, d_out, d_scatter, d_mean)
+
+
+def _by_head(weight: Weight, heads: int) -> Float[Tensor, "heads width channels"]:
+    return weight.unflatten(0, (heads, -1))
+
+
+def _half(scatter: Stack, w: Projections, heads: int) -> Float[Tensor, "heads rows channels"]:
+    channels = scatter.shape[0]
+    return (w.g @ scatter.view(channels, -1)).view(heads, -1, channels)
+
+
+def _core(
+    half: Float[Tensor, "heads rows channels"],
+    keys: KeyMoments,
+    w: Projections,
+    heads: int,
+    factor: float,
+) -> Float[Tensor, "heads rows width"]:
+    core = torch.bmm(half, _by_head(w.phi, heads).mT)
+    if keys.mean is not None:
+        g_mean, phi_mean = _embedded_means(keys.mean, w, heads)
+        outer = (keys.pixels * g_mean[..., None]) * phi_mean[:, None]
+        core = (core.view_as(outer) + outer).reshape(core.shape)
+    return core * factor
+
+
+def _embedded_means(
+    mean: PerImage, w: Projections, heads: int
+) -> tuple[Float[Tensor, "heads width batch"], Float[Tensor, "heads batch width"]]:
+    """The mean of g, one column an image, and that of phi, one row an image."""
+    g_mean, phi_mean = mean @ w.g.mT, mean @ w.phi.mT
+    if w.g_bias is not None:
+        g_mean = g_mean + w.g_bias
+    if w.phi_bias is not None:
+        phi_mean = phi_mean + w.phi_bias
+    return (
+        g_mean.unflatten(1, (heads, -1)).permute(1, 2, 0),
+        phi_mean.unflatten(1, (heads, -1)).transpose(0, 1),
+    )
+
+
+def _right(
+    core: Float[Tensor, "heads rows width"], theta: Weight, heads: int
+) -> Float[Tensor, "heads rows channels"]:
+    return torch.bmm(core, _by_head(theta, heads))

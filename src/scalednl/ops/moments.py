@@ -1,0 +1,152 @@
+"""First and second moments of pixels: all that `gram` attention ever asks of an image.
+
+They are kept about the mean, (N, mean, scatter = sum (x - mean)(x - mean)^T), because the plain
+form x x^T loses its digits when a map's mean is much larger than its spread. Two sets of moments
+merge exactly, so an image may come in tiles, frames or slabs on several machines.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from jaxtyping import Float
+from torch import Tensor
+
+from scalednl.ops.layout import Maps, Rows, accumulation_dtype, dense_rows, pixel_rows
+from scalednl.ops.mixing import KeyMoments, PerImage
+
+Scatter = Float[Tensor, "batch channels channels"]
+
+
+def gram_moments(rows: Rows) -> KeyMoments:
+    """Moments about 0: the Gram matrix x x^T, one product and no pass more."""
+    rows = dense_rows(rows.to(accumulation_dtype(rows.dtype)))
+    return KeyMoments(rows.shape[1], None, _stacked(torch.bmm(rows.mT, rows)))
+
+
+def centred_moments(rows: Rows) -> KeyMoments:
+    """Moments about the mean of each image."""
+    mean, scatter = _mean_and_scatter(rows)
+    return KeyMoments(rows.shape[1], mean, _stacked(scatter))
+
+
+class Moments:
+    """The moments of an image that need never be whole.
+
+    >>> m = Moments()
+    >>> for tile in tiles:                      # each (batch, channels, *any size)
+    ...     m.update(tile)
+    >>> z = block.apply_moments(tile, m)        # exact global attention, tile by tile
+
+    `update` adds the pixels of one tile, `merge` another Moments, `all_reduce` those of the other
+    ranks of a process group. With autograd on, gradients flow through all three (and then the
+    graph holds every tile; under `torch.no_grad()` only one C x C matrix an image is held).
+
+    Sums are taken in float32 for half-precision tiles, or in `dtype` where one is given.
+    """
+
+    def __init__(self, dtype: torch.dtype | None = None) -> None:
+        self.dtype = dtype
+        self.pixels = 0
+        self.mean: PerImage | None = None
+        self.scatter: Scatter | None = None
+
+    def update(self, tile: Maps) -> "Moments":
+        """Add the pixels of a tile."""
+        if tile.dim() < 3 or not tile.is_floating_point():
+            raise ValueError(
+                "a tile is a floating-point (batch, channels, *space) tensor, "
+                f"but got {tile.dtype} of shape {tuple(tile.shape)}"
+            )
+        rows = pixel_rows(tile)
+        if not rows.shape[1]:
+            raise ValueError(f"a tile needs at least one pixel, but got shape {tuple(tile.shape)}")
+        dtype = self.dtype or accumulation_dtype(tile.dtype)
+        self._add(rows.shape[1], *_mean_and_scatter(rows.to(dtype)))
+        return self
+
+    def merge(self, other: "Moments") -> "Moments":
+        """Add the pixels that another Moments has seen."""
+        if other.mean is not None and other.scatter is not None:
+            self._add(other.pixels, other.mean, other.scatter)
+        return self
+
+    def all_reduce(self, group: "dist.ProcessGroup | None" = None) -> "Moments":
+        """Add up the moments of every rank of `group`; each rank must have seen some pixels.
+
+        Backward sums the gradients of the moments over the ranks. The weights' gradients stay
+        what each rank's own pixels contribute: their sum over ranks is the one-process gradient.
+        """
+        if self.mean is None or self.scatter is None:
+            raise ValueError("all_reduce before any update: this rank has seen no pixel")
+        pixels = torch.tensor(self.pixels, device=self.mean.device, dtype=torch.int64)
+        dist.all_reduce(pixels, group=group)
+        total = int(pixels)
+        mean = _sum_over_ranks(self.mean * (self.pixels / total), group)
+        apart = self.mean - mean
+        scatter = self.scatter + _outer(apart * self.pixels, apart)
+        self.scatter = _sum_over_ranks(scatter, group)
+        self.pixels, self.mean = total, mean
+        return self
+
+    def key_moments(self) -> KeyMoments:
+        """These moments as the mixing chain takes them."""
+        if self.mean is None or self.scatter is None:
+            raise ValueError("these Moments are empty: call update(tile) for every tile first")
+        return KeyMoments(self.pixels, self.mean, _stacked(self.scatter))
+
+    def _add(self, pixels: int, mean: PerImage, scatter: Scatter) -> None:
+        if self.mean is None or self.scatter is None:
+            self.pixels, self.mean, self.scatter = pixels, mean, scatter
+            return
+        if mean.shape != self.mean.shape:
+            raise ValueError(
+                f"these Moments hold (batch, channels) = {tuple(self.mean.shape)}, "
+                f"but the new pixels are of {tuple(mean.shape)}"
+            )
+        total = self.pixels + pixels
+        apart = mean - self.mean
+        weight = pixels / total
+        self.scatter = self.scatter + scatter + _outer(apart * (self.pixels * weight), apart)
+        self.mean = self.mean + apart * weight
+        self.pixels = total
+
+    def __repr__(self) -> str:
+        if self.mean is None:
+            return "Moments(empty)"
+        batch, channels = self.mean.shape
+        return f"Moments({self.pixels} pixels of {channels} channels, batch {batch})"
+
+
+class _SumOverRanks(torch.autograd.Function):
+    """Sum over the ranks of a group, forward and backward."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, group: "dist.ProcessGroup | None") -> Tensor:
+        ctx.group = group
+        total = value.clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(total, group=group)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return _sum_over_ranks(grad, ctx.group), None
+
+
+_sum_over_ranks: Callable[..., Tensor] = _SumOverRanks.apply
+
+
+def _mean_and_scatter(rows: Rows) -> tuple[PerImage, Scatter]:
+    rows = dense_rows(rows.to(accumulation_dtype(rows.dtype)))
+    mean = rows.mean(dim=1)
+    centred = rows - mean[:, None]
+    return mean, torch.bmm(centred.mT, centred)
+
+
+def _outer(left: PerImage, right: PerImage) -> Scatter:
+    return left[:, :, None] * right[:, None]
+
+
+def _stacked(matrices: Scatter) -> Float[Tensor, "channels batch channels"]:
+    return matrices.transpose(0, 1).contiguous()

@@ -1,0 +1,100 @@
+"""The names that options may take, and the sentences that answer a wrong one."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Literal, get_args
+
+Attention = Literal["scaled", "softmax", "mean"]
+View = Literal["base", "magnitude", "direction"]
+Order = Literal["auto", "quadratic", "associative", "gram", "fused"]
+Memory = Literal["auto", "lean"]
+KeyPool = Literal["before", "after"]
+
+ATTENTIONS: tuple[str, ...] = get_args(Attention)
+VIEWS: tuple[str, ...] = get_args(View)
+MEMORIES: tuple[str, ...] = get_args(Memory)
+KEY_POOLS: tuple[str, ...] = get_args(KeyPool)
+SOFTMAX_SCALES = ("embed", "channels", "learned")
+
+
+def check_name(option: str, value: object, allowed: Iterable[str]) -> None:
+    """Raise unless `value` is one of the `allowed` names of `option`."""
+    names = list(allowed)
+    if value in names:
+        return
+    near = get_close_matches(str(value), names, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"{option}={value!r} is unknown: use {_listed(names)}{hint}")
+
+
+def check_positive(option: str, value: object) -> None:
+    """Raise unless `value` is a whole number of at least 1."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{option}={value!r} must be a whole number of at least 1")
+
+
+def check_heads(embed_channels: int, heads: int) -> None:
+    """Raise unless `heads` divides `embed_channels`."""
+    check_positive("heads", heads)
+    if embed_channels % heads:
+        divisors = [n for n in range(1, embed_channels + 1) if embed_channels % n == 0]
+        raise ValueError(
+            f"heads={heads} does not divide embed_channels={embed_channels}: "
+            f"use one of {_listed(divisors)}"
+        )
+
+
+def check_attention_options(
+    embed_channels: int, heads: int, attention: str, view: str, scale: bool
+) -> None:
+    """Raise unless these options describe an attention."""
+    check_name("attention", attention, ATTENTIONS)
+    check_name("view", view, VIEWS)
+    check_heads(embed_channels, heads)
+    if not scale and attention != "scaled":
+        raise ValueError(
+            f"scale=False drops the 1/sqrt(N) of attention='scaled'; attention={attention!r} "
+            "has no such factor: leave scale=True"
+        )
+
+
+def check_softmax_scale(value: object) -> None:
+    """Raise unless `value` is a name of `SOFTMAX_SCALES` or a number."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return
+    if value not in SOFTMAX_SCALES:
+        raise ValueError(
+            f"softmax_scale={value!r} is unknown: use {_listed(SOFTMAX_SCALES)}, or a number"
+        )
+
+
+def orders_of(attention: str, view: str, *, key_pool: str | None = None) -> dict[str, str]:
+    """Every order with the reason why it does not apply to this attention, or "" where it does."""
+    orders = dict.fromkeys(("quadratic", "associative", "gram", "fused"), "")
+    if attention == "softmax":
+        orders["associative"] = "softmax needs the whole row of A before it is multiplied with g"
+        orders["gram"] = orders["associative"]
+    else:
+        orders["fused"] = "for attention='softmax' only"
+        if view != "base":
+            orders["gram"] = (
+                f"view={view!r} takes a norm at every pixel, so theta and phi must exist"
+            )
+        elif key_pool == "after":
+            orders["gram"] = "key_pool='after' takes a maximum of phi and g, so both must exist"
+    return orders
+
+
+def check_order(order: str, available: dict[str, str]) -> None:
+    """Raise unless `order` is "auto" or one of the orders with no reason against it."""
+    check_name("order", order, ("auto", *available))
+    if order != "auto" and available[order]:
+        usable = ["auto", *(name for name, reason in available.items() if not reason)]
+        raise ValueError(
+            f"order={order!r} cannot be used: {available[order]}; use {_listed(usable)}"
+        )
+
+
+def _listed(values: Iterable[object]) -> str:
+    words = [repr(value) for value in values]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"

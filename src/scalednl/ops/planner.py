@@ -1,0 +1,218 @@
+"""Which order to multiply in, and why: a pure function of sizes, without a timing run.
+
+A `schedule` lists, for one block, from how many pixels on which order is the cheapest. It is made
+once, from plain numbers; `choose` then only compares the number of pixels with its entries, and
+never branches on a symbolic one: where the size is open (export, dynamic compilation) it takes
+the last entry, the order for large maps.
+"""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple
+
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+from scalednl.ops.costs import Cost, Setting, cost
+from scalednl.ops.options import Order
+
+ORDERS: tuple[Order, ...] = ("quadratic", "associative", "gram", "fused")
+LARGEST = 1 << 24
+
+
+class Choice(NamedTuple):
+    """An order, and whether batch norm folds into it in training."""
+
+    order: Order
+    fold: bool
+
+
+Schedule = tuple[tuple[int, Choice], ...]
+"""(pixels from which it holds, choice), ascending"""
+
+
+@lru_cache(maxsize=1024)
+def schedule(s: Setting, order: str, unavailable: tuple[str, ...]) -> Schedule:
+    """The cheapest choice for every number of pixels; `unavailable` orders are left out.
+
+    An `order` that is unavailable itself counts as "auto".
+    """
+    order = "auto" if order in unavailable else order
+    choices = _choices(s, order, unavailable)
+    entries = [(0, _cheapest(s, choices, 1))]
+    low = 1
+    while low < LARGEST:
+        high = low * 2
+        while (best := _cheapest(s, choices, high)) != entries[-1][1]:
+            entries.append(_first_change(s, choices, low, high, entries[-1][1]))
+            low = entries[-1][0]
+            if entries[-1][1] == best:
+                break
+        low = high
+    return tuple(entries)
+
+
+def choose(entries: Schedule, pixels: int) -> Choice:
+    """The choice for this many pixels; the last one where that cannot be known."""
+    chosen = entries[0][1]
+    for start, choice in entries[1:]:
+        if statically_known_true(pixels >= start):
+            chosen = choice
+        elif not statically_known_true(pixels < start):
+            return entries[-1][1]
+    return chosen
+
+
+@dataclass(frozen=True)
+class Option:
+    """One line of a plan."""
+
+    choice: Choice
+    cost: Cost | None
+    """None where the order cannot be used"""
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The orders that were weighed for one shape, their costs for the whole batch, and the winner.
+
+    >>> print(scalednl.NonLocal2d(64).plan((32, 64, 32, 32)))
+    """
+
+    setting: Setting
+    batch: int
+    pixels: int
+    keys: int
+    options: tuple[Option, ...]
+    choice: Choice
+
+    @property
+    def order(self) -> str:
+        """The chosen order."""
+        return self.choice.order
+
+    @property
+    def fold(self) -> bool:
+        """Whether batch norm folds into it in training."""
+        return self.choice.fold
+
+    @property
+    def multiply_adds(self) -> int:
+        """Multiply-adds of the chosen order, for the whole batch."""
+        return self.batch * self._chosen.multiply_adds
+
+    @property
+    def bytes_kept(self) -> int:
+        """Bytes that the chosen order keeps for backward, for the whole batch."""
+        return self.batch * self._chosen.bytes_kept
+
+    @property
+    def _chosen(self) -> Cost:
+        found = next(option.cost for option in self.options if option.choice == self.choice)
+        assert found is not None
+        return found
+
+    def __str__(self) -> str:
+        s = self.setting
+        mode = "training" if s.training else "evaluation"
+        keys = "" if self.keys == self.pixels else f", {self.keys} keys"
+        lines = [
+            f"{s.attention} attention, {mode}: batch {self.batch}, {s.channels} channels, "
+            f"{self.pixels} pixels{keys}, {s.embed_channels} embedded in {s.heads} heads",
+            f"  {'order':<20} {'multiply-adds':>14} {'kept':>10}  why",
+        ]
+        for option in self.options:
+            mark = ">" if option.choice == self.choice else " "
+            name = option.choice.order + (" + norm" if option.choice.fold else "")
+            adds, kept = "-", "-"
+            if option.cost is not None:
+                adds = _short(
+                    self.batch * option.cost.multiply_adds, 1000, ("", "k", "M", "G", "T")
+                )
+                kept = _short(self.batch * option.cost.bytes_kept, 1024, ("B", "KiB", "MiB", "GiB"))
+            lines.append(f"{mark} {name:<20} {adds:>14} {kept:>10}  {option.reason}")
+        return "\n".join(lines)
+
+
+def make_plan(
+    s: Setting,
+    *,
+    batch: int,
+    pixels: int,
+    keys: int,
+    order: str,
+    unavailable: dict[str, str],
+) -> Plan:
+    """Weigh every order for one shape; `unavailable` says why some cannot be used."""
+    missing = tuple(name for name, reason in unavailable.items() if reason)
+    order = "auto" if order in missing else order
+    chosen = choose(schedule(replace(s, itemsize=4), order, missing), pixels)
+    costs = {c: cost(*c, s, pixels, keys) for c in _choices(s, "auto", missing)}
+    options = [Option(c, found, _reason(c, chosen, costs, s, order)) for c, found in costs.items()]
+    options += [Option(Choice(o, False), None, unavailable[o]) for o in ORDERS if o in missing]
+    return Plan(s, batch, pixels, keys, tuple(options), chosen)
+
+
+def _choices(s: Setting, order: str, unavailable: tuple[str, ...]) -> list[Choice]:
+    found = []
+    for name in ORDERS:
+        if name in unavailable or order not in ("auto", name):
+            continue
+        found.append(Choice(name, False))
+        if name == "gram" and s.batch_norm and not (s.key_pool or s.bias):
+            found.append(Choice(name, True))
+    return found
+
+
+def _cheapest(s: Setting, choices: list[Choice], pixels: int) -> Choice:
+    keys = max(1, pixels // s.key_ratio)
+
+    def weight(choice: Choice) -> tuple[int, int]:
+        if s.attention == "softmax":
+            return (int(choice.order != "fused"), 0)
+        found = cost(*choice, s, pixels, keys)
+        return (found.bytes_kept if s.memory == "lean" else 0, found.work)
+
+    return min(choices, key=weight)
+
+
+def _first_change(
+    s: Setting, choices: list[Choice], low: int, high: int, current: Choice
+) -> tuple[int, Choice]:
+    """The first pixel count in (low, high] at which `current` is not the cheapest any more."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _cheapest(s, choices, middle) == current:
+            low = middle
+        else:
+            high = middle
+    return high, _cheapest(s, choices, high)
+
+
+def _reason(
+    choice: Choice, chosen: Choice, costs: dict[Choice, Cost], s: Setting, order: str
+) -> str:
+    if choice == chosen:
+        if order != "auto":
+            return f"chosen: order={order!r} was asked for"
+        if s.attention == "softmax":
+            return "chosen: never stores the map"
+        return "chosen: keeps the least" if s.memory == "lean" else "chosen: the least work"
+    if order not in ("auto", choice.order):
+        return f"order={order!r} was asked for"
+    if s.attention == "softmax":
+        return "stores heads x N x N numbers"
+    if s.memory == "lean":
+        return f"keeps {_ratio(costs[choice].bytes_kept, costs[chosen].bytes_kept)}"
+    return f"{_ratio(costs[choice].work, costs[chosen].work)} the work"
+
+
+def _ratio(this: float, other: float) -> str:
+    return f"x{this / other:.2f}" if other else "as much"
+
+
+def _short(value: float, base: int, units: tuple[str, ...]) -> str:
+    index = 0
+    while value >= base and index < len(units) - 1:
+        value, index = value / base, index + 1
+    return f"{value:.0f} {units[0]}".rstrip() if index == 0 else f"{value:.1f} {units[index]}"

@@ -1,0 +1,168 @@
+"""The planner's counts are what really happens, and its choice follows from them."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+import scalednl
+from scalednl.bench.measure import bytes_kept
+from scalednl.ops.costs import Setting, cost
+from scalednl.ops.options import ATTENTIONS, VIEWS, orders_of
+from scalednl.ops.planner import LARGEST, Choice, choose, schedule
+from tests.support import LAYOUTS, force, laid_out
+
+CHANNELS, SPACE = 16, (6, 8)
+
+Options = dict[str, object]
+
+
+def _cases() -> list[tuple[Options, Choice]]:
+    """Every order that any attention, view and pooling admits, folded or not, lean or not."""
+    cases: list[tuple[Options, Choice]] = []
+    for attention in ATTENTIONS:
+        for view in VIEWS:
+            for pool in (None, "before", "after"):
+                options = {"attention": attention, "view": view, "key_pool": pool}
+                for order, reason in orders_of(attention, view, key_pool=pool).items():
+                    if not reason:
+                        cases.append((options, Choice(order, False)))  # type: ignore[arg-type]
+    for memory in ("auto", "lean"):
+        for fold in (False, True):
+            cases.append(({"memory": memory, "heads": 2}, Choice("gram", fold)))
+        cases.append(({"memory": memory, "norm": False}, Choice("gram", False)))
+    for order in ("gram", "associative"):
+        cases.append(({"bias": True, "embed_channels": 8}, Choice(order, False)))  # type: ignore[arg-type]
+        cases.append(({"embed_channels": 4}, Choice(order, False)))  # type: ignore[arg-type]
+    return cases
+
+
+def _name(value: object) -> str:
+    if isinstance(value, bool):
+        return "training" if value else "evaluation"
+    if isinstance(value, Choice):
+        return value.order + ("+norm" if value.fold else "")
+    assert isinstance(value, dict)
+    return "-".join(f"{v}" for v in value.values())
+
+
+def _block(options: Options, choice: Choice) -> scalednl.NonLocal2d:
+    block = scalednl.NonLocal2d(CHANNELS, norm_init=1.0, **options)  # type: ignore[arg-type]
+    return force(block, choice)  # type: ignore[return-value]
+
+
+def _planned(block: scalednl.NonLocal2d, choice: Choice, training: bool = True) -> tuple[int, int]:
+    """Multiply-adds and bytes kept for one image, as the plan has them."""
+    plan = block.plan((1, CHANNELS, *SPACE), training=training)
+    found = next(option.cost for option in plan.options if option.choice == choice)
+    assert found is not None
+    return found.multiply_adds, found.bytes_kept
+
+
+def _multiply_adds(block: scalednl.NonLocal2d, x: Tensor) -> int:
+    # torch's counter does not know the in-place product with an accumulator.
+    known = {
+        torch.ops.aten.baddbmm_: lambda _, a, b, **__: 2 * a[0] * a[1] * a[2] * b[2],
+    }
+    with FlopCounterMode(display=False, custom_mapping=known) as counter:
+        z = block(x)
+        if block.training:
+            z.backward(torch.ones_like(z))
+    return int(counter.get_total_flops()) // 2
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("options", "choice"), _cases(), ids=_name)
+def test_bytes_kept_are_exact(options: Options, choice: Choice, layout: str) -> None:
+    """Each further image keeps as many bytes for backward as the plan says, to the byte."""
+    block = _block(options, choice)
+    few, many = (
+        bytes_kept(block, laid_out(torch.randn(batch, CHANNELS, *SPACE), layout))
+        for batch in (2, 5)
+    )
+    assert (many - few) / 3 == _planned(block, choice)[1]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    ("options", "choice", "training"),
+    [
+        (*case, training)
+        for case in _cases()
+        for training in (True, False)
+        if case[1].order != "fused" and (training or not case[1].fold)
+    ],
+    ids=_name,
+)
+def test_multiply_adds_are_exact(
+    options: Options, choice: Choice, training: bool, layout: str
+) -> None:
+    """Forward, and in training backward, multiply as often as the plan says."""
+    block = _block(options, choice).train(training)
+    x = laid_out(torch.randn(3, CHANNELS, *SPACE), layout)
+    assert _multiply_adds(block, x) == 3 * _planned(block, choice, training)[0]
+
+
+def test_the_hand_written_backward_has_five_pixel_products() -> None:
+    """The cost of one more pixel in training is 5 C^2 multiply-adds, folded or not."""
+    s = Setting(64, 64, 4)
+    for fold in (False, True):
+        few, many = (cost("gram", fold, s, n, n).multiply_adds for n in (1000, 1001))
+        assert many - few == 5 * 64 * 64
+    few, many = (cost("associative", False, s, n, n).multiply_adds for n in (1000, 1001))
+    assert many - few == 12 * 64 * 64 + 6 * 64 * 64 // 4
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("memory", ["auto", "lean"])
+@pytest.mark.parametrize(
+    ("channels", "embed"), [(16, 16), (64, 64), (512, 512), (64, 8), (256, 32)]
+)
+def test_the_schedule_is_the_cheapest(
+    training: bool, memory: str, channels: int, embed: int
+) -> None:
+    """At any number of pixels the scheduled choice has the least work, or when lean keeps least."""
+    s = Setting(channels, embed, 4, training=training, batch_norm=training, memory=memory)  # type: ignore[arg-type]
+    entries = schedule(s, "auto", ("fused",))
+    choices = [Choice("quadratic", False), Choice("associative", False), Choice("gram", False)]
+    choices += [Choice("gram", True)] if training else []
+    for n in [1, 2, 3, 7, 30, 49, 100, 256, 784, 1024, 5000, 65536, LARGEST]:
+        costs = {c: cost(*c, s, n, n) for c in choices}
+        weights = {
+            c: (found.bytes_kept if memory == "lean" else 0, found.work)
+            for c, found in costs.items()
+        }
+        assert weights[choose(entries, n)] == min(weights.values())
+
+
+def test_small_maps_many_channels_and_large_maps() -> None:
+    """A handful of pixels is multiplied quadratically, a large map by gram with the norm folded."""
+    block = scalednl.NonLocal2d(512)
+    assert block.plan((1, 512, 2, 2)).order == "quadratic"
+    assert block.plan((1, 512, 14, 14)).order == "associative"
+    assert block.plan((1, 512, 96, 96)).choice == Choice("gram", True)
+    assert scalednl.NonLocal2d(128).plan((128, 128, 16, 16)).choice == Choice("gram", False)
+
+
+def test_a_plan_prints_its_reasons() -> None:
+    """Printed, a plan shows every order with its cost, the chosen one, and why not the rest."""
+    block = scalednl.NonLocal2d(64)
+    text = str(block.plan((32, 64, 32, 32)))
+    assert "scaled attention, training: batch 32, 64 channels, 1024 pixels" in text
+    chosen = next(line for line in text.splitlines() if line.startswith(">"))
+    assert chosen.split()[1:4] == ["gram", "+", "norm"]
+    assert "chosen: the least work" in chosen
+    assert "for attention='softmax' only" in text
+    block.order = "associative"
+    assert "order='associative' was asked for" in str(block.plan((32, 64, 32, 32)))
+    softmax = scalednl.NonLocal2d(64, attention="softmax")
+    assert "whole row of A" in str(softmax.plan((32, 64, 32, 32)))
+
+
+def test_the_printed_totals_are_for_the_batch() -> None:
+    """plan.multiply_adds and plan.bytes_kept grow with the batch."""
+    block = scalednl.NonLocal2d(64)
+    one, many = block.plan((1, 64, 32, 32)), block.plan((8, 64, 32, 32))
+    assert many.multiply_adds == 8 * one.multiply_adds
+    assert many.bytes_kept == 8 * one.bytes_kept
+    assert block.plan((8, 64, 32, 32), training=False).bytes_kept == 0

@@ -1,0 +1,120 @@
+"""What several tests need: relative errors, layouts, and a block said in the reference's words."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from scalednl.blocks.nonlocal_block import _NonLocal
+from scalednl.ops import reference
+from scalednl.ops.planner import Choice
+
+LAYOUTS = ("nchw", "channels_last")
+
+
+def assert_close(value: Tensor, truth: Tensor, tolerance: float, name: str = "value") -> None:
+    """Assert |value - truth| <= tolerance |truth| in the Euclidean norm, and equal shapes.
+
+    The floor is for gradients that are zero but for rounding, such as a bias's before batch norm.
+    """
+    assert value.shape == truth.shape, f"{name}: shape {value.shape} is not {truth.shape}"
+    assert torch.isfinite(value).all(), f"{name} is not finite"
+    size = truth.double().norm()
+    error = (value.double() - truth.double()).norm()
+    assert error <= tolerance * size + 1e-12, f"{name}: relative error {error / size:.2e}"
+
+
+def assert_close_all(
+    values: tuple[Tensor, ...], truths: tuple[Tensor, ...], tolerance: float
+) -> None:
+    """`assert_close` for the output and every gradient."""
+    assert len(values) == len(truths)
+    for index, (value, truth) in enumerate(zip(values, truths, strict=True)):
+        assert_close(value, truth, tolerance, f"tensor {index}")
+
+
+def laid_out(x: Tensor, layout: str) -> Tensor:
+    """x in the given memory layout, as a leaf that wants a gradient."""
+    assert layout in LAYOUTS
+    if layout == "channels_last":
+        x = x.movedim(1, -1).contiguous().movedim(-1, 1)
+    return x.detach().requires_grad_()
+
+
+def force(block: _NonLocal, choice: Choice) -> _NonLocal:
+    """Make a block take this choice whatever its planner would say."""
+    block._schedules = dict.fromkeys(block._schedules, ((0, choice),))
+    return block
+
+
+def reference_block(block: _NonLocal, x: Tensor) -> Tensor:
+    """What `block(x)` must be, by the literal equations: every map formed, nothing folded."""
+    theta, phi, g = _embeddings(block, x)
+    y = reference.nonlocal_attention(
+        theta.flatten(2),
+        phi.flatten(2),
+        g.flatten(2),
+        heads=block.heads,
+        attention=block.attention,
+        view=block.view,
+        scale=block.scale,
+        softmax_scale=_temperature(block),
+    )
+    u = _project(block.out, y)
+    norm = block.norm
+    if isinstance(norm, _BatchNorm):
+        gamma = torch.ones_like(u[0, :, 0]) if norm.weight is None else norm.weight
+        beta = torch.zeros_like(gamma) if norm.bias is None else norm.bias
+        if norm.training or norm.running_mean is None:
+            u = reference.batch_norm(u, gamma, beta, norm.eps)
+        else:
+            assert norm.running_var is not None
+            deviation = (norm.running_var + norm.eps).sqrt()[:, None]
+            u = gamma[:, None] * (u - norm.running_mean[:, None]) / deviation + beta[:, None]
+    return x + u.view_as(x)
+
+
+def randomise(block: _NonLocal) -> _NonLocal:
+    """Give every parameter and running statistic a value that would show if it were lost."""
+    for parameter in block.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    if isinstance(block.norm, _BatchNorm) and block.norm.running_mean is not None:
+        assert block.norm.running_var is not None
+        block.norm.running_mean.normal_()
+        block.norm.running_var.uniform_(0.5, 2)
+    return block
+
+
+def with_gradients(
+    function: nn.Module | None, block: _NonLocal, x: Tensor, grad: Tensor
+) -> tuple[Tensor, ...]:
+    """Output and gradients for x and every parameter; `function` None is the reference."""
+    z = reference_block(block, x) if function is None else function(x)
+    return (z.detach(), *torch.autograd.grad(z, [x, *block.parameters()], grad))
+
+
+def _embeddings(block: _NonLocal, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    keys = _pooled(block, x) if block.key_pool == "before" else x
+    theta, phi, g = _project(block.theta, x), _project(block.phi, keys), _project(block.g, keys)
+    if block.key_pool == "after":
+        phi, g = _pooled(block, phi), _pooled(block, g)
+    return theta, phi, g
+
+
+def _project(conv: nn.Module, x: Tensor) -> Tensor:
+    weight, bias = conv.weight, conv.bias
+    assert isinstance(weight, Tensor)
+    y = torch.einsum("ec,bc...->be...", weight.flatten(1), x)
+    return y if bias is None else y + bias.view(-1, *[1] * (x.dim() - 2))  # type: ignore[operator]
+
+
+def _pooled(block: _NonLocal, x: Tensor) -> Tensor:
+    for axis, kernel in enumerate(block.pool_kernel, start=2):
+        x = x.unfold(axis, kernel, kernel).amax(-1)
+    return x
+
+
+def _temperature(block: _NonLocal) -> float | Tensor | None:
+    if block.log_softmax_scale is not None:
+        return block.log_softmax_scale.exp()
+    named = {"embed": None, "channels": block.channels**-0.5}
+    return named.get(block.softmax_scale, block.softmax_scale)  # type: ignore[arg-type]

@@ -1,0 +1,47 @@
+"""Imports go one way through the rooms of the package."""
+
+import ast
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1] / "src" / "scalednl"
+MAY_IMPORT = {
+    "ops": {"ops"},
+    "blocks": {"ops", "blocks"},
+    "functional": {"ops"},
+    "__init__": {"functional", "ops", "blocks"},
+    "bench": {"ops", "blocks", "bench"},
+    "demo": {"ops", "blocks", "bench"},
+    "cli": {"demo", "__init__"},
+}
+
+
+def _imported_rooms(path: Path) -> set[str]:
+    """The rooms of the package that a file imports, "__init__" for the package itself."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names: list[str] = []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            assert not node.level, f"{path}: relative import"
+            names = [node.module]
+            if node.module == "scalednl":
+                names = [f"scalednl.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "scalednl":
+                room = parts[1] if len(parts) > 1 else "__init__"
+                is_room = (PACKAGE / room).is_dir() or (PACKAGE / f"{room}.py").is_file()
+                found.add(room if is_room else "__init__")
+    return found
+
+
+def test_imports_go_one_way() -> None:
+    """Every room imports only the rooms below it, and every room has its line in the table."""
+    files = sorted(PACKAGE.rglob("*.py"))
+    assert len(files) > 10
+    for path in files:
+        room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        assert room in MAY_IMPORT, f"{path}: no rule for {room}"
+        extra = _imported_rooms(path) - MAY_IMPORT[room]
+        assert not extra, f"{path} imports {extra}"

@@ -1,0 +1,153 @@
+"""torch.compile, torch.export and ONNX, at sizes that were not traced too."""
+
+import copy
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+import scalednl
+from scalednl.ops.planner import Choice
+from tests.support import assert_close, assert_close_all, force, randomise
+
+GRAM = [Choice("gram", True), Choice("gram", False)]
+SCALED = [*GRAM, Choice("associative", False), Choice("quadratic", False)]
+Options = dict[str, object]
+VARIANTS: list[tuple[Options, Choice]] = [
+    *(({}, choice) for choice in SCALED),
+    ({"memory": "lean"}, GRAM[0]),
+    ({"bias": True}, GRAM[1]),
+    ({"key_pool": "before"}, GRAM[1]),
+    ({"view": "magnitude"}, Choice("associative", False)),
+    ({"view": "direction"}, Choice("associative", False)),
+    ({"attention": "softmax"}, Choice("fused", False)),
+    ({"attention": "softmax"}, Choice("quadratic", False)),
+    ({"attention": "mean"}, GRAM[1]),
+]
+
+
+@pytest.fixture(autouse=True)
+def _fresh_compiler() -> None:
+    torch._dynamo.reset()
+
+
+def _block(options: Options, choice: Choice) -> scalednl.NonLocal2d:
+    block = randomise(scalednl.NonLocal2d(8, heads=2, **options))  # type: ignore[arg-type]
+    return force(block, choice)  # type: ignore[return-value]
+
+
+def _step(function: Callable[..., Tensor], block: torch.nn.Module, x: Tensor) -> tuple[Tensor, ...]:
+    z = function(x)
+    return (z, *torch.autograd.grad(z.square().mean(), [x, *block.parameters()]))
+
+
+@pytest.mark.parametrize(("options", "choice"), VARIANTS, ids=str)
+def test_compile_fullgraph(options: Options, choice: Choice) -> None:
+    """The block compiles without a graph break, for one size and then, as torch does, for any.
+
+    Output, gradients and statistics are eager's.
+    """
+    block = _block(options, choice)
+    eager = copy.deepcopy(block)
+    compiled = torch.compile(block, fullgraph=True, backend="aot_eager")
+    for size in [(4, 6), (6, 8)]:
+        x = torch.randn(3, 8, *size, requires_grad=True)
+        assert_close_all(_step(compiled, block, x), _step(eager, eager, x), 1e-4)
+    for ours, theirs in zip(block.buffers(), eager.buffers(), strict=True):
+        assert_close(ours, theirs, 1e-4)
+    x = torch.randn(2, 8, 5, 7)
+    with torch.no_grad():
+        block.eval()
+        assert_close(compiled(x), eager.eval()(x), 1e-4)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler (g++)")
+@pytest.mark.parametrize("choice", GRAM, ids=str)
+def test_compile_with_inductor(choice: Choice) -> None:
+    """Compiled to machine code, a training step is eager's."""
+    block = _block({}, choice)
+    eager = copy.deepcopy(block)
+    compiled = torch.compile(block, fullgraph=True)
+    x = torch.randn(3, 8, 4, 6).to(memory_format=torch.channels_last).requires_grad_()
+    assert_close_all(_step(compiled, block, x), _step(eager, eager, x), 1e-4)
+
+
+def test_compiling_an_automatic_order_with_open_sizes() -> None:
+    """With sizes left open, order="auto" takes the order for large maps and never recompiles."""
+    block = randomise(scalednl.NonLocal2d(64)).eval()
+    assert block.plan((1, 64, 2, 2)).order != "gram"
+    x = torch.randn(2, 64, 16, 16)
+    torch._dynamo.mark_dynamic(x, 2, min=2, max=1024)
+    torch._dynamo.mark_dynamic(x, 3, min=2, max=1024)
+    compiled = torch.compile(block, fullgraph=True, backend="aot_eager")
+    with torch.no_grad():
+        assert_close(compiled(x), block(x), 1e-4)
+        with torch.compiler.set_stance("fail_on_recompile"):
+            for size in [(2, 3), (5, 40), (64, 9)]:
+                x = torch.randn(2, 64, *size)
+                assert_close(compiled(x), block(x), 1e-4)
+
+
+def _exported(block: torch.nn.Module, strict: bool) -> torch.export.ExportedProgram:
+    dynamic = torch.export.Dim.DYNAMIC
+    return torch.export.export(
+        block,
+        (torch.randn(2, 8, 6, 8),),
+        dynamic_shapes={"x": {0: dynamic, 2: dynamic, 3: dynamic}},
+        strict=strict,
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "choice", "strict"),
+    [*((*variant, False) for variant in VARIANTS), ({}, GRAM[0], True), ({}, SCALED[2], True)],
+    ids=str,
+)
+def test_export_with_open_sizes(
+    options: Options, choice: Choice, strict: bool, tmp_path: Path
+) -> None:
+    """An exported program, saved and loaded again, is right at sizes it was not traced at."""
+    block = _block(options, choice).eval()
+    torch.export.save(_exported(block, strict), tmp_path / "block.pt2")
+    program = torch.export.load(tmp_path / "block.pt2").module()
+    for size in [(2, 8, 6, 8), (1, 8, 5, 7), (3, 8, 16, 4)]:
+        x = torch.randn(size)
+        assert_close(program(x), block(x), 1e-4)
+
+
+@pytest.mark.parametrize("order", ["auto", "associative", "quadratic"])
+def test_export_never_forms_the_map_unless_asked(order: str) -> None:
+    """Only the quadratic order's graph has a tensor of as many rows as columns as pixels."""
+    block = scalednl.NonLocal2d(8, heads=2, order=order).eval()  # type: ignore[arg-type]
+    program = torch.export.export(block, (torch.randn(1, 8, 11, 13),))
+    values = [node.meta.get("val") for node in program.graph.nodes]
+    shapes = [value.shape for value in values if isinstance(value, Tensor)]
+    assert shapes
+    square = [shape for shape in shapes if list(shape[-2:]) == [143, 143]]
+    assert bool(square) == (order == "quadratic")
+
+
+@pytest.mark.parametrize(("options", "choice"), VARIANTS, ids=str)
+def test_onnx_with_open_sizes(options: Options, choice: Choice, tmp_path: Path) -> None:
+    """onnxruntime gives eager's answer at five sizes, four of which were not traced."""
+    onnxruntime = pytest.importorskip("onnxruntime", reason="the extra 'export' is not installed")
+    block = _block(options, choice).eval()
+    path = tmp_path / "block.onnx"
+    dynamic = torch.export.Dim.DYNAMIC
+    torch.onnx.export(
+        block,
+        (torch.randn(2, 8, 6, 8),),
+        path,
+        dynamo=True,
+        dynamic_shapes={"x": {0: dynamic, 2: dynamic, 3: dynamic}},
+        verbose=False,
+    )
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    name = session.get_inputs()[0].name
+    for size in [(2, 8, 6, 8), (1, 8, 5, 7), (3, 8, 16, 3), (1, 8, 33, 31), (2, 8, 2, 2)]:
+        x = torch.randn(size)
+        (answer,) = session.run(None, {name: x.numpy()})
+        assert_close(torch.from_numpy(answer), block(x), 1e-4)
