@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help setup demo test check format bench clean
+.PHONY: help setup peers demo test check format bench clean
 
 help:
 	@echo "make demo    set up, then show the block at work (20 seconds after the set-up)"
@@ -13,6 +13,7 @@ help:
 	@echo "make check   set up, then format check, lint, types and every test"
 	@echo "make bench   set up, then print the table of measured costs (10 minutes)"
 	@echo "make format  rewrite the code in the house's format"
+	@echo "make peers   set up, then install the implementations that tests compare with"
 	@echo "make setup   create $(VENV) and install everything; quick when nothing changed"
 	@echo "make clean   remove $(VENV) and caches"
 
@@ -25,6 +26,14 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@$(PIP) torch
 	@echo "Installing scalednl and the tools that test it ..."
 	@$(PIP) -e '.[dev,export]'
+	@touch $@
+
+# Without their own dependencies: these would replace torch by a CUDA build, or need a display.
+peers: $(VENV)/.peers
+$(VENV)/.peers: $(INSTALLED)
+	@echo "Installing torchvision, timm and mmcv to compare with ..."
+	@$(PIP) -e '.[peers]'
+	@$(PIP) --no-deps torchvision timm mmcv-lite mmengine
 	@touch $@
 
 demo: setup

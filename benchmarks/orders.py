@@ -180,7 +180,7 @@ def _regret(
     steps: dict[str, Step] = {}
     for choice in choices:
         forced = NonLocal2d(channels, heads=heads, embed_channels=embed, norm_init=1.0)
-        forced.train(training)._schedules = dict.fromkeys(forced._schedules, ((0, choice),))
+        forced.train(training)._forced = choice
         step = training_step(forced, x, grad) if training else inference_step(forced, x)
         steps[_name(choice)] = step
     times = fastest(interleaved(steps, REPEATS))

@@ -42,7 +42,7 @@ def laid_out(x: Tensor, layout: str) -> Tensor:
 
 def force(block: _NonLocal, choice: Choice) -> _NonLocal:
     """Make a block take this choice whatever its planner would say."""
-    block._schedules = dict.fromkeys(block._schedules, ((0, choice),))
+    block._forced = choice
     return block
 
 

@@ -6,21 +6,39 @@ from pathlib import Path
 import pytest
 
 import scalednl
+from tests.peers import real
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
+NEEDS_TORCHVISION = re.compile(
+    r"<!-- needs torchvision -->\n```python\n(.*?)^```\n```\n(.*?)^```", re.M | re.S
+)
+
+
 def _snippets(page: Path) -> str:
-    return "\n".join(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S))
+    text = NEEDS_TORCHVISION.sub("", page.read_text())
+    return "\n".join(re.findall(r"^```python\n(.*?)^```", text, re.M | re.S))
 
 
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if _snippets(page)], ids=lambda page: page.name
 )
-def test_snippets_run(page: Path) -> None:
+def test_snippets_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All python snippets of a page run one after the other."""
+    monkeypatch.chdir(tmp_path)
     exec(compile(_snippets(page), str(page), "exec"), {})
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_snippet_on_a_real_torchvision_resnet(capsys: pytest.CaptureFixture[str]) -> None:
+    """Inserting into torchvision's resnet50 prints the report that the README shows."""
+    real.torchvision_models()
+    found = NEEDS_TORCHVISION.search((ROOT / "README.md").read_text())
+    assert found is not None
+    exec(found[1], {"scalednl": scalednl})
+    assert capsys.readouterr().out == found[2]
 
 
 def test_the_plan_in_the_readme_is_the_one_printed() -> None:

@@ -8,10 +8,14 @@ MAY_IMPORT = {
     "ops": {"ops"},
     "blocks": {"ops", "blocks"},
     "functional": {"ops"},
-    "__init__": {"functional", "ops", "blocks"},
+    "__init__": {"functional", "ops", "blocks", "config", "models", "export"},
+    "config": {"ops"},
+    "models": {"ops", "blocks", "config", "models"},
+    "export": {"ops", "blocks"},
     "bench": {"ops", "blocks", "bench"},
     "demo": {"ops", "blocks", "bench"},
-    "cli": {"demo", "__init__"},
+    "cli": {"demo", "export", "models", "__init__"},
+    "__main__": {"cli"},
 }
 
 

@@ -9,38 +9,72 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from scalednl import functional
     from scalednl.blocks import NonLocal1d, NonLocal2d, NonLocal3d, SinusoidalPosition2d
+    from scalednl.config import ModelConfig, NonLocalConfig
+    from scalednl.export import ExportReport, export_model
+    from scalednl.models.convert import ConversionReport, convert, load_foreign_state_dict
+    from scalednl.models.insert import InsertionReport, insert_nonlocal
+    from scalednl.models.registry import create_model, list_models
+    from scalednl.models.weights import load_model, save_model
     from scalednl.ops.moments import Moments
     from scalednl.ops.planner import Plan
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ConversionReport",
+    "ExportReport",
+    "InsertionReport",
+    "ModelConfig",
     "Moments",
     "NonLocal1d",
     "NonLocal2d",
     "NonLocal3d",
+    "NonLocalConfig",
     "Plan",
     "SinusoidalPosition2d",
+    "convert",
+    "create_model",
+    "export_model",
     "functional",
+    "insert_nonlocal",
+    "list_models",
+    "load_foreign_state_dict",
+    "load_model",
+    "save_model",
 ]
 
 _HOMES = {
-    "Moments": "scalednl.ops.moments",
-    "NonLocal1d": "scalednl.blocks",
-    "NonLocal2d": "scalednl.blocks",
-    "NonLocal3d": "scalednl.blocks",
-    "Plan": "scalednl.ops.planner",
-    "SinusoidalPosition2d": "scalednl.blocks",
+    "ConversionReport": "models.convert",
+    "ExportReport": "export",
+    "InsertionReport": "models.insert",
+    "ModelConfig": "config",
+    "Moments": "ops.moments",
+    "NonLocal1d": "blocks",
+    "NonLocal2d": "blocks",
+    "NonLocal3d": "blocks",
+    "NonLocalConfig": "config",
+    "Plan": "ops.planner",
+    "SinusoidalPosition2d": "blocks",
+    "convert": "models.convert",
+    "create_model": "models.registry",
+    "export_model": "export",
+    "insert_nonlocal": "models.insert",
+    "list_models": "models.registry",
+    "load_foreign_state_dict": "models.convert",
+    "load_model": "models.weights",
+    "save_model": "models.weights",
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name == "functional":
-        return import_module("scalednl.functional")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'scalednl' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name == "functional":
+            return import_module("scalednl.functional")
+        if name not in _HOMES:
+            raise AttributeError(f"module 'scalednl' has no attribute {name!r}")
+        return getattr(import_module(f"scalednl.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted([*__all__, "__version__"])

@@ -67,7 +67,7 @@ def test_inputs(call: str, x: torch.Tensor, sentence: str) -> None:
 
 def test_other_dimensions_name_their_axes() -> None:
     """The one- and three-dimensional blocks say what they take."""
-    with pytest.raises(ValueError, match=r"NonLocal1d takes \(batch, channels, width\)"):
+    with pytest.raises(ValueError, match=r"NonLocal1d takes \(batch, channels, length\)"):
         scalednl.NonLocal1d(8)(torch.randn(2, 8, 4, 4))
     with pytest.raises(ValueError, match=r"\(batch, channels, time, height, width\)"):
         scalednl.NonLocal3d(8).plan((2, 8, 4, 4))

@@ -121,10 +121,16 @@ def test_fp16_with_many_pixels_stays_finite(choice: Choice, how: str) -> None:
 
 
 def test_dtypes_that_do_not_match_are_named() -> None:
-    """float64 maps into float32 weights raise and name both; under autocast they may differ."""
+    """Maps and weights of two dtypes raise and name both; autocast is advised where it helps."""
     block = scalednl.NonLocal2d(8)
-    with pytest.raises(ValueError, match=r"x is torch.float64 but.*torch.float32.*autocast"):
-        block(torch.randn(1, 8, 4, 4, dtype=torch.float64))
+    with pytest.raises(ValueError, match=r"x is torch.bfloat16 but.*torch.float32.*autocast"):
+        block(torch.randn(1, 8, 4, 4, dtype=torch.bfloat16))
+    for enabled in (False, True):
+        with (
+            torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled),
+            pytest.raises(ValueError, match=r"x is torch.float64 but.*call block.to.x.dtype.$"),
+        ):
+            block(torch.randn(1, 8, 4, 4, dtype=torch.float64))
 
 
 @pytest.mark.parametrize("choice", CHOICES, ids=str)
@@ -155,8 +161,11 @@ def test_gradient_checkpointing(choice: Choice, reentrant: bool) -> None:
     for checkpointed in (False, True):
         fresh = copy.deepcopy(block)
         z = checkpoint(fresh, x, use_reentrant=reentrant) if checkpointed else fresh(x)
-        z.square().sum().backward()
-        results.append((z, x.grad, *(p.grad for p in fresh.parameters())))
+        loss = z.square().sum()
+        loss.backward()
+        found = [x.grad, *(p.grad for p in fresh.parameters())]
+        results.append((z, *(gradient for gradient in found if gradient is not None)))
+        assert len(results[-1]) == 8
         x.grad = None
     assert_close_all(results[0], results[1], 1e-5)
 

@@ -33,7 +33,7 @@ def test_options_of_the_start() -> None:
 
 def test_zero_init_warns_and_is_dead() -> None:
     """With init=0.0 every gradient but that of the norm's bias is exactly zero, and stays so."""
-    with pytest.warns(UserWarning, match=r"init=0\.0 makes a dead block.*only the norm's bias"):
+    with pytest.warns(UserWarning, match=r"init=0\.0 makes a dead block.*only a norm's bias"):
         block = scalednl.NonLocal2d(8, init=0.0, norm_init=1.0)
     optimizer = torch.optim.SGD(block.parameters(), lr=0.1)
     for _ in range(3):

@@ -196,7 +196,7 @@ def test_replaced_modules_are_called(name: str, training: bool) -> None:
     new.load_state_dict(old.state_dict())
     setattr(block, name, new)
     assert_close(block(x), twice(x), 1e-10)
-    assert "was replaced or has hooks" in str(block.plan(x.shape))
+    assert "was replaced, patched or hooked" in str(block.plan(x.shape))
 
 
 def test_hooks_on_convolutions_fire() -> None:

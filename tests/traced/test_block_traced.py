@@ -91,6 +91,47 @@ def test_compiling_an_automatic_order_with_open_sizes() -> None:
                 assert_close(compiled(x), block(x), 1e-4)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("choice", GRAM, ids=str)
+def test_compile_under_autocast(choice: Choice, dtype: torch.dtype) -> None:
+    """Compiled inside autocast, a float32 x gives eager's output, and gradients up to rounding.
+
+    The gradients are looser because torch runs a compiled backward under autocast.
+    """
+    block = force(scalednl.NonLocal2d(16, norm_init=1.0), choice)
+    eager = copy.deepcopy(block)
+    compiled = torch.compile(block, fullgraph=True, backend="aot_eager")
+    x = (torch.randn(2, 16, 32, 32) + 1).requires_grad_()
+    grad = torch.randn_like(x)
+    results = []
+    for function, module in ((compiled, block), (eager, eager)):
+        with torch.autocast("cpu", dtype=dtype):
+            z = function(x)
+        results.append((z, *torch.autograd.grad(z, [x, *module.parameters()], grad)))
+    assert_close(results[0][0], results[1][0], 1e-5)
+    assert_close_all(results[0][1:], results[1][1:], 0.05)
+
+
+def test_compiling_a_block_whose_norm_was_replaced() -> None:
+    """A schedule that was not made beforehand is made while compiling."""
+    block = scalednl.NonLocal2d(16)
+    block.norm = torch.nn.GroupNorm(4, 16)
+    eager = copy.deepcopy(block)
+    compiled = torch.compile(block, fullgraph=True, backend="aot_eager")
+    x = torch.randn(2, 16, 8, 8)
+    assert_close(compiled(x), eager(x), 1e-5)
+
+
+@pytest.mark.parametrize("named", [{0: "b"}, {0: "b", 2: "h", 3: "w"}], ids=str)
+def test_export_with_named_sizes(named: dict[int, str]) -> None:
+    """Named, bounded dimensions are left open without a constraint on them."""
+    block = randomise(scalednl.NonLocal2d(16)).eval()
+    sizes = {axis: torch.export.Dim(name, min=2, max=64) for axis, name in named.items()}
+    program = torch.export.export(block, (torch.randn(3, 16, 8, 8),), dynamic_shapes={"x": sizes})
+    x = torch.randn(5, 16, 8, 8)
+    assert_close(program.module()(x), block(x), 1e-4)
+
+
 def _exported(block: torch.nn.Module, strict: bool) -> torch.export.ExportedProgram:
     dynamic = torch.export.Dim.DYNAMIC
     return torch.export.export(

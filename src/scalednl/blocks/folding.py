@@ -7,25 +7,18 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
 from scalednl.blocks.norm import (
-    CONVOLUTIONS,
     evaluation_affine,
     folds_in_evaluation,
     folds_in_training,
-    is_stock,
     update_running_statistics,
 )
+from scalednl.blocks.stock import is_pointwise
 from scalednl.ops.gram import gram_mix, gram_mix_normalised
-from scalednl.ops.gram_forward import (
-    apply_matrix,
-    branch_statistics,
-    full_precision,
-    normalised,
-)
+from scalednl.ops.gram_forward import Vector, apply_matrix, branch_statistics, normalised
 from scalednl.ops.layout import Maps, pixel_rows, rows_to_maps
 from scalednl.ops.mixing import KeyMoments, Projections, mixing_matrix
 from scalednl.ops.options import Memory
-
-Vector = Float[Tensor, " channels"]
+from scalednl.ops.precision import full_precision
 
 
 def add_branch(x: Maps, u: Maps, norm: nn.Module | None) -> Maps:
@@ -37,7 +30,7 @@ def add_projected(
     x: Maps, y: Float[Tensor, "batch embed *space"], out: nn.Module, norm: nn.Module | None
 ) -> Maps:
     """x + norm(out(y)), with a norm in evaluation folded into out's weights."""
-    if norm is not None and folds_in_evaluation(norm) and is_stock(out, CONVOLUTIONS):
+    if norm is not None and folds_in_evaluation(norm) and is_pointwise(out, y.shape[1], x.shape[1]):
         assert isinstance(out, _ConvNd)
         weight, constant = evaluation_projection(out.weight, out.bias, norm)
         return x + _CONVOLVE[x.dim() - 3](y, weight, constant)
@@ -77,7 +70,8 @@ def add_gram(
         return gram_mix(
             x, w, constant, keys=keys, heads=heads, factor=factor, residual=True, memory=memory
         )
-    if not (fold and folds_in_training(norm)):
+    # Batch norm learns nothing from an empty batch, and an out bias is lost in its mean.
+    if not (fold and folds_in_training(norm)) or out_bias is not None or x.shape[0] == 0:
         u = gram_mix(
             x, w, out_bias, keys=keys, heads=heads, factor=factor, residual=False, memory=memory
         )

@@ -27,10 +27,10 @@ def initialise(convs: Iterable[_ConvNd], init: str | float) -> None:
     if init == 0:
         warnings.warn(
             "init=0.0 makes a dead block: with theta, phi, g and out all zero, each one's gradient "
-            "is a product with another's output, hence zero for ever, and only the norm's bias can "
+            "is a product with another's output, hence zero for ever, and only a norm's bias can "
             'train. Use init="he" or a small standard deviation unless you reproduce the column '
             "sigma = 0 of the paper's Table 2",
-            stacklevel=4,
+            stacklevel=3,
         )
     for conv in convs:
         if init == "he":

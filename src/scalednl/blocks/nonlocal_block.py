@@ -1,6 +1,8 @@
 """The non-local block: one module for every attention, view and order, in 1 to 3 dimensions."""
 
-from typing import Any, ClassVar
+import math
+import warnings
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -8,9 +10,17 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from scalednl.blocks.folding import add_branch, add_gram, add_moments, add_projected
+from scalednl.blocks.folding import (
+    add_branch,
+    add_gram,
+    add_moments,
+    add_projected,
+    evaluation_projection,
+)
 from scalednl.blocks.init import check_init, default_init, initialise
+from scalednl.blocks.norm import NORMS, folds_in_evaluation
 from scalednl.blocks.planned import PlannedBlock, pixel_count
+from scalednl.blocks.stock import is_stock
 from scalednl.ops.attention import attention_map, attention_scale, nonlocal_attention
 from scalednl.ops.layout import Maps, pixel_rows, rows_to_maps
 from scalednl.ops.magnitude import magnitude_branch
@@ -90,13 +100,20 @@ class _NonLocal(PlannedBlock):
         memory: Memory = "auto",
     ) -> None:
         super().__init__()
-        check_positive("channels", channels)
+        channels = check_positive("channels", channels)
         embed = channels if embed_channels is None else embed_channels
-        check_positive("embed_channels", embed)
+        embed = check_positive("embed_channels", embed)
         check_attention_options(embed, heads, attention, view, scale)
         if key_pool is not None:
             check_name("key_pool", key_pool, KEY_POOLS)
-        check_softmax_scale(softmax_scale)
+        check_softmax_scale(softmax_scale, attention)
+        if not isinstance(norm, bool):
+            raise ValueError(
+                f"norm={norm!r} must be True or False: for another norm, make the block with "
+                "norm=False and set block.norm"
+            )
+        if not (isinstance(norm_init, (int, float)) and math.isfinite(norm_init)):
+            raise ValueError(f"norm_init={norm_init!r} must be a number")
         init = default_init(attention) if init is None else init
         check_init(init)
         self.channels, self.embed_channels, self.heads = channels, embed, heads
@@ -139,22 +156,23 @@ class _NonLocal(PlannedBlock):
         return attention_map(theta, phi, **self._attention_options())
 
     def apply_moments(self, x: Maps, moments: Moments, *, update_norm: bool = True) -> Maps:
-        """Z of a tile that attends to every pixel `moments` has seen: as if cut out of the whole.
+        """z of a tile that attends to every pixel `moments` has seen: as if cut out of the whole.
 
         In training mode batch norm uses the statistics of all those pixels too. They enter its
         running statistics once a call, unless `update_norm` is False: leave it True for one tile.
         """
         self._check(x)
-        reason = self._unavailable(self._is_stock())["gram"]
+        norm = self.norm
+        reason = self._unavailable(self._state(self.training)[-1])["gram"]
         if self.key_pool is not None:
             reason = "key_pool would have to pool across the borders of tiles"
-        norm = self.norm
-        if norm is not None and not isinstance(norm, _BatchNorm):
-            raise ValueError(
-                f"apply_moments cannot be used: it needs batch norm or none, not {norm}"
-            )
+        if norm is not None and not is_stock(norm, (*NORMS, nn.SyncBatchNorm)):
+            reason = f"it needs plain batch norm or none, not {norm}"
+        if isinstance(norm, nn.SyncBatchNorm) and norm.training and not moments.reduced:
+            reason = "SyncBatchNorm in training needs the moments of all ranks: all_reduce() them"
         if reason:
             raise ValueError(f"apply_moments cannot be used: {reason}")
+        assert norm is None or isinstance(norm, _BatchNorm)
         keys = moments.key_moments()
         if keys.scatter.shape[:2] != (x.shape[1], x.shape[0]):
             raise ValueError(f"x of shape {tuple(x.shape)} does not fit {moments}")
@@ -194,11 +212,15 @@ class _NonLocal(PlannedBlock):
         )
 
     def _is_rank_one(self) -> bool:
-        return self.view == "magnitude" and self.key_pool != "after" and self._is_stock()
+        rank_one = self.view == "magnitude" and self.key_pool != "after"
+        return rank_one and self._state(self.training)[-1]
 
     def _rank_one(self, x: Maps) -> Maps:
         keys = self._pool(x) if self.key_pool == "before" else x
-        w = self._projections()
+        w, norm, constant = self._projections(), self.norm, self.out.bias
+        if norm is not None and folds_in_evaluation(norm):
+            weight, constant = evaluation_projection(w.out, constant, norm)
+            w, norm = w._replace(out=weight), None
         u = magnitude_branch(
             pixel_rows(self.theta(x)),
             pixel_rows(self.phi(keys)),
@@ -210,9 +232,9 @@ class _NonLocal(PlannedBlock):
             factor=self._factor(pixel_count(keys.shape[2:])),
         )
         u = rows_to_maps(u, x.shape[2:])
-        if self.out.bias is not None:
-            u = u + self.out.bias.view(-1, *[1] * self.dims)
-        return add_branch(x, u, self.norm)
+        if constant is not None:
+            u = u + constant.view(-1, *[1] * self.dims)
+        return add_branch(x, u, norm)
 
     def _embed(self, x: Maps) -> tuple[Tensor, Tensor, Tensor]:
         keys = self._pool(x) if self.key_pool == "before" else x
@@ -257,21 +279,37 @@ class _NonLocal(PlannedBlock):
         }
 
     def _load_from_state_dict(
-        self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        *args: Any,
     ) -> None:
         # A learned temperature is the one weight that not every variant has: a block without it
         # drops the one it is given, a block with it keeps its own where none is given.
         key = f"{prefix}log_softmax_scale"
-        state_dict = dict(state_dict)
-        if self.log_softmax_scale is None:
-            state_dict.pop(key, None)
-        else:
-            state_dict.setdefault(key, self.log_softmax_scale.detach())
-        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+        own = self.log_softmax_scale
+        if own is None and state_dict.pop(key, None) is not None and self.attention == "softmax":
+            warnings.warn(
+                f"{key} is dropped: this block has softmax_scale={self.softmax_scale!r}, so it "
+                'computes another function than the one saved; make it with "learned"',
+                stacklevel=2,
+            )
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, *args
+        )
+        if own is not None and key in missing_keys and not own.is_meta:
+            missing_keys.remove(key)
+
+    if TYPE_CHECKING:
+
+        def __call__(self, x: Tensor) -> Tensor: ...
 
 
 class NonLocal1d(_NonLocal):
-    """The non-local block over (batch, channels, length)."""
+    """A non-local block over (batch, channels, length)."""
 
     dims = 1
     _conv = nn.Conv1d
@@ -280,7 +318,7 @@ class NonLocal1d(_NonLocal):
 
 
 class NonLocal2d(_NonLocal):
-    """The non-local block over (batch, channels, height, width)."""
+    """A non-local block over (batch, channels, height, width)."""
 
     dims = 2
     _conv = nn.Conv2d
@@ -289,9 +327,13 @@ class NonLocal2d(_NonLocal):
 
 
 class NonLocal3d(_NonLocal):
-    """The non-local block over (batch, channels, time, height, width); keys pool in space only."""
+    """A non-local block over (batch, channels, time, height, width); keys pool in space only."""
 
     dims = 3
     _conv = nn.Conv3d
     _norm = nn.BatchNorm3d
     pool_kernel = (1, 2, 2)
+
+
+for _block in (NonLocal1d, NonLocal2d, NonLocal3d):
+    _block.__doc__ = f"{_block.__doc__}\n\n    {_NonLocal.__doc__}"

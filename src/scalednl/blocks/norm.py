@@ -3,25 +3,13 @@
 from typing import TypeGuard
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-Vector = Float[Tensor, " channels"]
+from scalednl.blocks.stock import is_stock
+from scalednl.ops.gram_forward import Vector
 
-
-CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
-
-
-def is_stock(module: nn.Module, kinds: tuple[type[nn.Module], ...]) -> bool:
-    """Whether reading a module's parameters is as good as calling it: no subclass, no hooks."""
-    return type(module) in kinds and not (
-        module._forward_hooks
-        or module._forward_pre_hooks
-        or module._backward_hooks
-        or module._backward_pre_hooks
-    )
 
 
 def folds_in_training(norm: nn.Module) -> TypeGuard[_BatchNorm]:
@@ -29,11 +17,14 @@ def folds_in_training(norm: nn.Module) -> TypeGuard[_BatchNorm]:
     return is_stock(norm, NORMS)
 
 
-def folds_in_evaluation(norm: nn.Module) -> TypeGuard[_BatchNorm]:
-    """Whether `norm` would apply its running statistics now: a fixed gain and constant."""
+def folds_in_evaluation(norm: nn.Module, training: bool | None = None) -> TypeGuard[_BatchNorm]:
+    """Whether `norm` would apply its running statistics: a fixed gain and constant.
+
+    `training` None is the mode it is in now.
+    """
     return (
         is_stock(norm, (*NORMS, nn.SyncBatchNorm))
-        and not norm.training
+        and not (norm.training if training is None else training)
         and norm.running_mean is not None
     )
 
@@ -56,12 +47,12 @@ def update_running_statistics(norm: _BatchNorm, mean: Vector, var: Vector, count
         return
     assert norm.running_mean is not None
     assert norm.running_var is not None
-    assert norm.num_batches_tracked is not None
-    norm.num_batches_tracked.add_(1)
+    if norm.num_batches_tracked is not None:
+        norm.num_batches_tracked.add_(1)
     unbiased = var * (count / (count - 1))
     for running, new in ((norm.running_mean, mean), (norm.running_var, unbiased)):
         new = new.to(running.dtype)
-        if norm.momentum is None:
-            running.add_((new - running) / norm.num_batches_tracked)
-        else:
+        if norm.momentum is not None:
             running.mul_(1 - norm.momentum).add_(new, alpha=norm.momentum)
+        elif norm.num_batches_tracked is not None:
+            running.add_((new - running) / norm.num_batches_tracked)

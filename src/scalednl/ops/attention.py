@@ -4,10 +4,10 @@ All take maps theta, phi, g of (batch, E, *space) and give y in theta's shape an
 The `gram` order has no place here, because it never forms the embeddings: see `ops.gram`.
 """
 
-import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from scalednl.ops.layout import pixel_rows, rows_to_maps
 from scalednl.ops.options import (
@@ -18,6 +18,7 @@ from scalednl.ops.options import (
     check_order,
     orders_of,
 )
+from scalednl.ops.precision import multiplies_in_half
 from scalednl.ops.views import Heads, apply_view, merge_heads, split_heads
 
 Embedding = Float[Tensor, "batch embed *space"]
@@ -49,14 +50,14 @@ def nonlocal_attention(
     scale: bool = True,
     softmax_scale: float | Tensor | None = None,
 ) -> Embedding:
-    """y_i = sum_j A_ij g_j, multiplied in the given order; see `reference.attention_map` for A.
+    """y_i = sum_j A_ij g_j, multiplied in the given order; see `attention_map` for A.
 
     `order="auto"` is "fused" for softmax. Else it is "associative", which is cheaper than
     "quadratic" whenever there are more pixels than channels in a head. phi and g may have fewer
     pixels (keys) than theta. `softmax_scale` is a number, or a tensor with one number a head;
     None is 1/sqrt of the channels of one head.
     """
-    _check_embeddings(theta, phi, g)
+    _check_embeddings(theta, phi, g, softmax_scale)
     check_attention_options(theta.shape[1], heads, attention, view, scale)
     available = orders_of(attention, view)
     available["gram"] = available["gram"] or (
@@ -87,7 +88,13 @@ def attention_map(
     scale: bool = True,
     softmax_scale: float | Tensor | None = None,
 ) -> Float[Tensor, "batch heads pixels keys"]:
-    """A with every factor in it, so that y = A g: what `reference.attention_map` gives."""
+    """A with every factor in it, so that y = A g, head by head; rows are queries, columns keys.
+
+    With theta_i, phi_j the d channels of one head and N the number of keys, A_ij is
+    theta_i . phi_j / sqrt(N d) for "scaled", theta_i . phi_j / N for "mean", and the softmax over j
+    of t theta_i . phi_j for "softmax", t being `softmax_scale` (None: 1/sqrt(d)).
+    """
+    _check_embeddings(theta, phi, None, softmax_scale)
     check_attention_options(theta.shape[1], heads, attention, view, scale)
     width = theta.shape[1] // heads
     queries, keys = (apply_view(split_heads(pixel_rows(v), heads), view) for v in (theta, phi))
@@ -105,15 +112,22 @@ def _quadratic(queries: Queries, keys: Keys, values: Values, factor: float) -> H
 def _associative(queries: Queries, keys: Keys, values: Values, factor: float) -> Heads:
     """theta (phi^T g): the paper's method.
 
-    In half precision the sum over pixels would leave fp16's range before the factor brings it
-    back, so 1/sqrt(N) is taken out of phi first; in full precision the factor meets only the
-    small matrix.
+    The factor meets only the small matrix, but for what half precision needs of it before.
     """
-    if keys.dtype in (torch.float16, torch.bfloat16):
-        root = keys.shape[2] ** -0.5
-        keys, factor = keys * root, factor / root
+    keys, factor = shared_factor(keys, keys.shape[2], factor)
     context = (keys.mT @ values) * factor
     return _rows_times(queries, context)
+
+
+def shared_factor(keys: Tensor, count: int, factor: float) -> tuple[Tensor, float]:
+    """Take 1/sqrt(N) out of keys that are summed over in half precision, and out of the factor.
+
+    The sum would leave fp16's range before the factor brings it back.
+    """
+    if not multiplies_in_half(keys):
+        return keys, factor
+    root = count**-0.5
+    return keys * root, factor / root
 
 
 def _softmax_quadratic(
@@ -165,14 +179,31 @@ def _rows_times(
     return (right.mT @ left.mT).mT
 
 
-def _check_embeddings(theta: Tensor, phi: Tensor, g: Tensor) -> None:
-    shapes = f"theta {tuple(theta.shape)}, phi {tuple(phi.shape)}, g {tuple(g.shape)}"
-    if min(theta.dim(), phi.dim(), g.dim()) < 3:
-        raise ValueError(f"embeddings are (batch, channels, *space), but got {shapes}")
-    if not theta.is_floating_point():
-        raise ValueError(f"embeddings must be floating point, but theta is {theta.dtype}")
-    if phi.shape != g.shape or theta.shape[:2] != phi.shape[:2]:
+def _check_embeddings(
+    theta: Tensor, phi: Tensor, g: Tensor | None, softmax_scale: float | Tensor | None
+) -> None:
+    for value in (theta, phi, phi if g is None else g):
+        if value.dim() < 3:
+            raise ValueError(
+                f"embeddings are (batch, channels, *space), but got {_shapes(theta, phi, g)}"
+            )
+        if not value.is_floating_point():
+            raise ValueError(f"embeddings must be floating point, but one is {value.dtype}")
+        if any(statically_known_true(size < 1) for size in value.shape[2:]):
+            raise ValueError(
+                f"embeddings need at least one pixel, but got {_shapes(theta, phi, g)}"
+            )
+    if theta.shape[:2] != phi.shape[:2] or (g is not None and phi.shape != g.shape):
         raise ValueError(
             "theta, phi and g must agree in batch and channels, and phi and g in every size, "
-            f"but got {shapes}"
+            f"but got {_shapes(theta, phi, g)}"
         )
+    if not (softmax_scale is None or isinstance(softmax_scale, (int, float, Tensor))):
+        raise ValueError(
+            f"softmax_scale={softmax_scale!r} must be a number, or a tensor with one a head"
+        )
+
+
+def _shapes(theta: Tensor, phi: Tensor, g: Tensor | None) -> str:
+    rest = "" if g is None else f", g {tuple(g.shape)}"
+    return f"theta {tuple(theta.shape)}, phi {tuple(phi.shape)}{rest}"

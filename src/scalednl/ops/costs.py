@@ -34,6 +34,10 @@ class Setting:
     bias: bool = False
     batch_norm: bool = True
     """Whether there is a norm that must see its batch"""
+    folds: bool = True
+    """Whether that norm may fold into the gram order"""
+    stock: bool = True
+    """Whether the convolutions' weights may be used without calling them"""
     training: bool = True
     memory: Memory = "auto"
     itemsize: int = 4
@@ -76,7 +80,7 @@ def cost(order: str, fold: bool, s: Setting, n: int, m: int) -> Cost:
 def _count(order: str, fold: bool, s: Setting, n: int, m: int, narrow: int) -> _Count:
     if order == "gram":
         return _gram(s, n, m, fold, narrow)
-    if order == "associative" and s.view == "magnitude" and s.key_pool != "after":
+    if order == "associative" and s.view == "magnitude" and s.stock and s.key_pool != "after":
         return _rank_one(s, n, m, narrow)
     return _embedded(s, n, m, order, narrow)
 
@@ -118,6 +122,7 @@ def _rank_one(s: Setting, n: int, m: int, narrow: int) -> _Count:
     moved = 3 * n * C + 2 * (n + m) * E
     norm_moved, norm_kept = _norm_apart(s, n)
     kept = s.itemsize * (n * C + (n + m) * (E + heads) + 2 * heads * C + E)
+    kept += (n + m) * heads * (max(4, s.itemsize) + 1)
     return _Count(
         forward,
         2 * forward,
@@ -178,16 +183,13 @@ def _norm_apart(s: Setting, n: int) -> tuple[int, int]:
 
 
 def _kept_by_view(s: Setting, n: int, m: int, order: str) -> int:
-    """Bytes that a view keeps beside the embeddings: lengths, and for directions a mask too."""
+    """Bytes that a view keeps beside the embeddings: lengths with their masks, and directions."""
+    rows, wide = (n + m) * s.heads, max(4, s.itemsize)
     if s.view == "direction":
-        return (n + m) * (s.embed_channels * s.itemsize + s.heads * (3 * s.itemsize + 1))
+        return (n + m) * s.embed_channels * s.itemsize + rows * (2 * wide + 2)
     if s.view == "magnitude":
-        numbers = (n + m) * s.heads
-        if order == "quadratic":
-            numbers += n * s.heads
-        if order == "fused":
-            numbers += (n + m) * s.embed_channels
-        return numbers * s.itemsize
+        padded = (n + m) * s.embed_channels if order == "fused" else rows
+        return rows * (wide + 1) + padded * s.itemsize
     return 0
 
 

@@ -10,8 +10,8 @@ theta, phi, g and y never exist. Two forms:
   P and the moments of x, so z = x + (a P) x + c is still one product.
 
 Their backward is written by hand (`gram_autograd`); plain autograd runs the same forward where that
-does not reach: biases, pooled keys, forward-mode derivatives, function transforms, and export,
-where a function with a backward of its own would stay in the graph as one.
+does not reach: biases, pooled keys, forward-mode derivatives, function transforms, export (where a
+function with a backward of its own would stay in the graph as one), and compilation with autocast.
 """
 
 from collections.abc import Callable
@@ -24,13 +24,13 @@ from torch.autograd import forward_ad
 from scalednl.ops.gram_autograd import GramMix, GramMixNormalised
 from scalednl.ops.gram_forward import (
     Vector,
-    full_precision,
     mix_forward,
     mix_normalised_forward,
 )
 from scalednl.ops.layout import Maps, Rows, pixel_rows, rows_to_maps
 from scalednl.ops.mixing import Projections
 from scalednl.ops.options import Memory
+from scalednl.ops.precision import autocasts, full_precision
 
 # torch 2.6 cannot tell export from compilation.
 _is_exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
@@ -51,8 +51,9 @@ def gram_mix(
 ) -> Maps:
     """u = P x + constant, plus x with `residual`; `keys` are the pooled x, None for x itself."""
     rows = pixel_rows(x)
+    by_hand = keys is None and not w.biased and _first_order(rows, *w[:4], constant)
     with full_precision(x):
-        if keys is None and not w.biased and _first_order(rows, *w[:4], constant):
+        if by_hand:
             mixed = _mix(rows, *w[:4], constant, heads, factor, residual, memory == "lean")
         else:
             key_rows = rows if keys is None else pixel_rows(keys)
@@ -75,8 +76,9 @@ def gram_mix_normalised(
 ) -> tuple[Maps, Vector, Vector]:
     """z = x + BN(P x) in training mode, with the batch's mean and biased variance of P x."""
     rows = pixel_rows(x)
+    by_hand = not w.biased and _first_order(rows, *w[:4], gamma, beta)
     with full_precision(x):
-        if not w.biased and _first_order(rows, *w[:4], gamma, beta):
+        if by_hand:
             z, mean, var = _mix_normalised(
                 rows, *w[:4], gamma, beta, heads, factor, eps, memory == "lean"
             )
@@ -88,8 +90,15 @@ def gram_mix_normalised(
     return rows_to_maps(z, x.shape[2:]), mean, var
 
 
-def _first_order(*inputs: Tensor | None) -> bool:
-    """Whether first-order reverse mode is all that is asked of these inputs."""
+def _first_order(x: Tensor, *others: Tensor | None) -> bool:
+    """Whether first-order reverse mode is all that is asked, so that the backward by hand will do.
+
+    Not so when compiling under autocast: torch runs a compiled backward under the autocast of its
+    forward, whatever was switched off inside, and the backward by hand counts on float32.
+    """
     if _is_exporting() or torch._C._are_functorch_transforms_active():
         return False
+    if torch.compiler.is_compiling() and autocasts(x):
+        return False
+    inputs = (x, *others)
     return all(t is None or forward_ad.unpack_dual(t).tangent is None for t in inputs)

@@ -13,11 +13,10 @@ from torch import Tensor
 from scalednl.ops.gram_forward import (
     Vector,
     branch_statistics,
-    full_precision,
     mix_forward,
     mix_normalised_forward,
 )
-from scalednl.ops.layout import Rows, accumulation_dtype, add_mixed_, dense_rows, mix_rows
+from scalednl.ops.layout import Rows, add_mixed_, dense_rows, mix_rows
 from scalednl.ops.mixing import (
     KeyMoments,
     MixingGradients,
@@ -26,6 +25,7 @@ from scalednl.ops.mixing import (
     mixing_backward,
     mixing_matrix,
 )
+from scalednl.ops.precision import accumulation_dtype, full_precision
 
 Matrices = Float[Tensor, "batch channels channels"]
 Gradients = tuple[Tensor | None, ...]

@@ -4,16 +4,16 @@ What the hand-written backward of `ops.gram` keeps comes out beside the result. 
 also run straight through these functions; that is how second derivatives are taken.
 """
 
-from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from scalednl.ops.layout import Rows, accumulation_dtype, add_mixed_, dense_rows, mix_rows
+from scalednl.ops.layout import Rows, add_mixed_, dense_rows, mix_rows
 from scalednl.ops.mixing import KeyMoments, Mixing, PerImage, Projections, Stack, mixing_matrix
 from scalednl.ops.moments import centred_moments, gram_moments
+from scalednl.ops.precision import HALVES, accumulation_dtype
 
 Vector = Float[Tensor, " channels"]
 
@@ -35,17 +35,6 @@ class BranchStatistics(NamedTuple):
     image_mean: PerImage
     spread: Float[Tensor, "batch channels channels"]
     """P S"""
-
-
-def full_precision(x: Tensor) -> AbstractContextManager[object]:
-    """A context without autocast: the gram order chooses its precision itself, on any device.
-
-    Entered only where autocast is on, because an exported graph would keep it as a subgraph.
-    """
-    device = x.device.type
-    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
-        return torch.autocast(device, enabled=False)
-    return nullcontext()
 
 
 def mix_forward(
@@ -91,7 +80,8 @@ def branch_statistics(mixing: Mixing, keys: KeyMoments) -> BranchStatistics:
     """Mean and variance of u over the batch.
 
     Per image the mean is P m and the scatter diag(P S P^T); the batch's variance is the mean of
-    the scatters per pixel plus the variance of the means.
+    the scatters per pixel plus the variance of the means. Rounding may leave a scatter that should
+    be 0 below it.
     """
     assert keys.mean is not None, "statistics need centred moments"
     matrix = mixing.matrix.transpose(0, 1)
@@ -99,7 +89,7 @@ def branch_statistics(mixing: Mixing, keys: KeyMoments) -> BranchStatistics:
     image_mean = (matrix * keys.mean[:, None]).sum(2)
     if mixing.shift is not None:
         image_mean = image_mean + mixing.shift
-    within = (spread * matrix).sum(2).mean(0) / keys.pixels
+    within = ((spread * matrix).sum(2).mean(0) / keys.pixels).clamp_min(0)
     mean = image_mean.mean(0)
     between = (image_mean - mean).square().mean(0)
     return BranchStatistics(mean, within + between, image_mean, spread)
@@ -141,8 +131,7 @@ def apply_matrix(
     rows = dense_rows(rows)
     matrix = matrix.transpose(0, 1).to(rows.dtype)
     added = None if constant is None else constant.unsqueeze(-2).to(rows.dtype)
-    is_half = accumulation_dtype(rows.dtype) != rows.dtype
-    if not residual or is_half or torch._C._are_functorch_transforms_active():
+    if not residual or rows.dtype in HALVES or torch._C._are_functorch_transforms_active():
         u = mix_rows(rows, matrix)
         u = u if added is None else u + added
         return rows + u if residual else u

@@ -25,11 +25,6 @@ def rows_to_maps(rows: Rows, space: Sequence[int]) -> Maps:
     return rows.transpose(1, 2).unflatten(2, space)
 
 
-def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The dtype in which sums over pixels are taken: float32 for half precision, else `dtype`."""
-    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
-
-
 def dense_rows(rows: Rows) -> Rows:
     """Copy rows that no matrix product can read in place, such as an expanded gradient."""
     return rows if 1 in rows.stride()[1:] else rows.contiguous()

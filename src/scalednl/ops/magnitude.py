@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from scalednl.ops.attention import shared_factor
 from scalednl.ops.layout import Rows
 from scalednl.ops.views import lengths, split_heads
 
@@ -26,11 +27,11 @@ def magnitude_branch(
     factor: float,
 ) -> Rows:
     """The branch u = out(y) for pixel rows, before bias, norm and residual."""
-    query_lengths = lengths(split_heads(theta, heads)).squeeze(-1)
-    key_lengths = lengths(split_heads(phi, heads)).squeeze(-1)
-    if key_rows.dtype in (torch.float16, torch.bfloat16):
-        root = key_rows.shape[1] ** -0.5
-        key_lengths, factor = key_lengths * root, factor / root
+    query_lengths, key_lengths = (
+        lengths(split_heads(v, heads)).squeeze(-1).to(v.dtype) for v in (theta, phi)
+    )
+    key_lengths, factor = shared_factor(key_lengths, key_rows.shape[1], factor)
+    key_rows = key_rows.to(key_lengths.dtype)
     sums = key_lengths @ key_rows
     context = torch.einsum("bhc,hdc->bhd", sums, g_weight.unflatten(0, (heads, -1)))
     if g_bias is not None:

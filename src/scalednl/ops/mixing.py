@@ -1,12 +1,12 @@
 """From the moments of the keys to the block's mixing matrix: all products here are small.
 
-Per image, with S the scatter of the keys about m, the `offset` they were counted from:
+Per image, with S the scatter of the keys about their mean m:
 
     core_h = s (Wg_h S Wp_h^T + N g_h p_h^T),   g_h = Wg_h m + bg_h,  p_h = Wp_h m + bp_h
     P      = sum_h Wo_h core_h Wt_h,            u = P x + sum_h Wo_h core_h bt_h
 
-which is the block before norm and residual: y = core theta, head by head. Without bias and with
-m = 0, S is the plain Gram matrix x x^T and the second term vanishes.
+which is the block before norm and residual: y = core theta, head by head. Without biases S may as
+well be the plain Gram matrix x x^T; then the second term is left out.
 
 Layout. A stack of matrices is kept rows first, images second: S and P are (channels, batch,
 channels), and whatever has embedding rows is (heads, width * batch, ...). Then each product with a
@@ -77,11 +77,14 @@ def mixing_matrix(keys: KeyMoments, w: Projections, heads: int, factor: float) -
     half = _half(keys.scatter, w, heads)
     core = _core(half, keys, w, heads, factor)
     right = _right(core, w.theta, heads)
-    matrix = (w.out @ right.view(w.out.shape[1], -1)).view_as(keys.scatter)
+    channels, batch, _ = keys.scatter.shape
+    embed = w.out.shape[1]
+    by_row = right.unflatten(1, (embed // heads, batch)).flatten(0, 1)
+    matrix = torch.mm(w.out, by_row.flatten(1)).unflatten(1, (batch, channels))
     shift = None
     if w.theta_bias is not None:
-        per_row = torch.bmm(core, w.theta_bias.view(heads, -1, 1))
-        shift = (w.out @ per_row.view(w.out.shape[1], -1)).mT
+        per_row = torch.bmm(core, w.theta_bias.view(heads, embed // heads, 1))
+        shift = (w.out @ per_row.view(embed, batch)).mT
     return Mixing(matrix, half, core, shift)
 
 
@@ -116,21 +119,21 @@ def mixing_backward(
     if half is None:
         half = _half(keys.scatter, w, heads)
     core = _core(half, keys, w, heads, factor)
-    d_flat = d_matrix.view(channels, -1)
-    d_right = (w.out.mT @ d_flat).view(heads, -1, channels)
+    d_flat = d_matrix.view(channels, batch * channels)
+    d_right = (w.out.mT @ d_flat).view_as(half)
     d_core = torch.bmm(d_right, _by_head(w.theta, heads).mT) * factor
     d_half = torch.bmm(d_core, _by_head(w.phi, heads))
     d_theta = d_phi = d_g = d_out = d_scatter = d_mean = None
     if need_weights:
-        d_out = d_flat @ _right(core, w.theta, heads).view(embed, -1).mT
+        d_out = d_flat @ _right(core, w.theta, heads).view(embed, batch * channels).mT
         d_theta = torch.bmm(core.mT, d_right).view(embed, channels)
         d_phi = torch.bmm(d_core.mT, half).view(embed, channels)
-        d_g = d_half.view(embed, -1) @ keys.scatter.view(channels, -1).mT
+        d_g = d_half.view(embed, batch * channels) @ keys.scatter.flatten(1).mT
     if need_keys:
-        d_scatter = (w.g.mT @ d_half.view(embed, -1)).view_as(keys.scatter)
+        d_scatter = (w.g.mT @ d_half.view(embed, batch * channels)).view_as(keys.scatter)
     if keys.mean is not None:
         g_mean, phi_mean = _embedded_means(keys.mean, w, heads)
-        d_core = d_core.view(heads, -1, batch, embed // heads) * keys.pixels
+        d_core = d_core.view(heads, embed // heads, batch, embed // heads) * keys.pixels
         d_g_mean = (d_core * phi_mean[:, None]).sum(3).view(embed, batch)
         d_phi_mean = (d_core * g_mean[..., None]).sum(1).transpose(1, 2).reshape(embed, batch)
         if d_g is not None and d_phi is not None:
@@ -146,8 +149,10 @@ def _by_head(weight: Weight, heads: int) -> Float[Tensor, "heads width channels"
 
 
 def _half(scatter: Stack, w: Projections, heads: int) -> Float[Tensor, "heads rows channels"]:
-    channels = scatter.shape[0]
-    return (w.g @ scatter.view(channels, -1)).view(heads, -1, channels)
+    # Sizes are written out: a -1 would ask a symbolic batch to divide what it divides anyway.
+    channels, batch, _ = scatter.shape
+    rows = w.g.shape[0] // heads * batch
+    return (w.g @ scatter.view(channels, batch * channels)).view(heads, rows, channels)
 
 
 def _core(
@@ -161,7 +166,7 @@ def _core(
     if keys.mean is not None:
         g_mean, phi_mean = _embedded_means(keys.mean, w, heads)
         outer = (keys.pixels * g_mean[..., None]) * phi_mean[:, None]
-        core = (core.view_as(outer) + outer).reshape(core.shape)
+        core = (core.view(outer.shape) + outer).reshape(core.shape)
     return core * factor
 
 

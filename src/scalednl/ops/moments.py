@@ -13,8 +13,9 @@ import torch.distributed as dist
 from jaxtyping import Float
 from torch import Tensor
 
-from scalednl.ops.layout import Maps, Rows, accumulation_dtype, dense_rows, pixel_rows
+from scalednl.ops.layout import Maps, Rows, dense_rows, pixel_rows
 from scalednl.ops.mixing import KeyMoments, PerImage
+from scalednl.ops.precision import accumulation_dtype, full_precision
 
 Scatter = Float[Tensor, "batch channels channels"]
 
@@ -47,7 +48,11 @@ class Moments:
     """
 
     def __init__(self, dtype: torch.dtype | None = None) -> None:
+        if dtype not in (None, torch.float32, torch.float64):
+            raise ValueError(f"Moments(dtype={dtype!r}): use torch.float32, torch.float64 or None")
         self.dtype = dtype
+        self.reduced = False
+        """Whether these are the moments of all ranks"""
         self.pixels = 0
         self.mean: PerImage | None = None
         self.scatter: Scatter | None = None
@@ -63,13 +68,21 @@ class Moments:
         if not rows.shape[1]:
             raise ValueError(f"a tile needs at least one pixel, but got shape {tuple(tile.shape)}")
         dtype = self.dtype or accumulation_dtype(tile.dtype)
-        self._add(rows.shape[1], *_mean_and_scatter(rows.to(dtype)))
+        with full_precision(tile):
+            self._add(rows.shape[1], *_mean_and_scatter(rows.to(dtype)))
         return self
 
     def merge(self, other: "Moments") -> "Moments":
         """Add the pixels that another Moments has seen."""
         if other.mean is not None and other.scatter is not None:
-            self._add(other.pixels, other.mean, other.scatter)
+            dtype = self.dtype or other.mean.dtype
+            self._add(other.pixels, other.mean.to(dtype), other.scatter.to(dtype))
+        return self
+
+    def to(self, device: torch.device | str) -> "Moments":
+        """Move what was collected to another device, to merge it there."""
+        if self.mean is not None and self.scatter is not None:
+            self.mean, self.scatter = self.mean.to(device), self.scatter.to(device)
         return self
 
     def all_reduce(self, group: "dist.ProcessGroup | None" = None) -> "Moments":
@@ -87,7 +100,7 @@ class Moments:
         apart = self.mean - mean
         scatter = self.scatter + _outer(apart * self.pixels, apart)
         self.scatter = _sum_over_ranks(scatter, group)
-        self.pixels, self.mean = total, mean
+        self.pixels, self.mean, self.reduced = total, mean, True
         return self
 
     def key_moments(self) -> KeyMoments:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from math import isfinite
+from operator import index
 from typing import Literal, get_args
 
 Attention = Literal["scaled", "softmax", "mean"]
@@ -27,10 +29,12 @@ def check_name(option: str, value: object, allowed: Iterable[str]) -> None:
     raise ValueError(f"{option}={value!r} is unknown: use {_listed(names)}{hint}")
 
 
-def check_positive(option: str, value: object) -> None:
-    """Raise unless `value` is a whole number of at least 1."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+def check_positive(option: str, value: object) -> int:
+    """`value` as an int; raise unless it is a whole number of at least 1."""
+    whole = hasattr(value, "__index__") and not isinstance(value, bool)
+    if not whole or index(value) < 1:  # type: ignore[arg-type]
         raise ValueError(f"{option}={value!r} must be a whole number of at least 1")
+    return index(value)  # type: ignore[arg-type]
 
 
 def check_heads(embed_channels: int, heads: int) -> None:
@@ -58,13 +62,16 @@ def check_attention_options(
         )
 
 
-def check_softmax_scale(value: object) -> None:
-    """Raise unless `value` is a name of `SOFTMAX_SCALES` or a number."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return
-    if value not in SOFTMAX_SCALES:
+def check_softmax_scale(value: object, attention: str) -> None:
+    """Raise unless `value` is a name of `SOFTMAX_SCALES` or a number, and there is a softmax."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value)
+    if not number and value not in SOFTMAX_SCALES:
         raise ValueError(
             f"softmax_scale={value!r} is unknown: use {_listed(SOFTMAX_SCALES)}, or a number"
+        )
+    if attention != "softmax" and value != "embed":
+        raise ValueError(
+            f"softmax_scale={value!r} is for attention='softmax', not {attention!r}: leave it out"
         )
 
 

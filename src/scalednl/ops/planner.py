@@ -6,7 +6,7 @@ never branches on a symbolic one: where the size is open (export, dynamic compil
 the last entry, the order for large maps.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -39,6 +39,8 @@ def schedule(s: Setting, order: str, unavailable: tuple[str, ...]) -> Schedule:
     order = "auto" if order in unavailable else order
     choices = _choices(s, order, unavailable)
     entries = [(0, _cheapest(s, choices, 1))]
+    if s.attention == "softmax" or len(choices) == 1:
+        return tuple(entries)
     low = 1
     while low < LARGEST:
         high = low * 2
@@ -72,7 +74,7 @@ class Option:
     reason: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """The orders that were weighed for one shape, their costs for the whole batch, and the winner.
 
@@ -87,7 +89,7 @@ class Plan:
     choice: Choice
 
     @property
-    def order(self) -> str:
+    def order(self) -> Order:
         """The chosen order."""
         return self.choice.order
 
@@ -131,7 +133,12 @@ class Plan:
                 )
                 kept = _short(self.batch * option.cost.bytes_kept, 1024, ("B", "KiB", "MiB", "GiB"))
             lines.append(f"{mark} {name:<20} {adds:>14} {kept:>10}  {option.reason}")
+        both = "forward and backward" if s.training else "forward"
+        lines.append(f"  multiply-adds and bytes of the batch, {both}; work adds memory traffic")
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def make_plan(
@@ -145,10 +152,14 @@ def make_plan(
 ) -> Plan:
     """Weigh every order for one shape; `unavailable` says why some cannot be used."""
     missing = tuple(name for name, reason in unavailable.items() if reason)
+    asked = f", order={order!r} being unavailable" if order in missing else ""
     order = "auto" if order in missing else order
-    chosen = choose(schedule(replace(s, itemsize=4), order, missing), pixels)
+    chosen = choose(schedule(s, order, missing), pixels)
     costs = {c: cost(*c, s, pixels, keys) for c in _choices(s, "auto", missing)}
-    options = [Option(c, found, _reason(c, chosen, costs, s, order)) for c, found in costs.items()]
+    options = [
+        Option(c, found, _reason(c, chosen, costs, s, order) + (asked if c == chosen else ""))
+        for c, found in costs.items()
+    ]
     options += [Option(Choice(o, False), None, unavailable[o]) for o in ORDERS if o in missing]
     return Plan(s, batch, pixels, keys, tuple(options), chosen)
 
@@ -159,7 +170,7 @@ def _choices(s: Setting, order: str, unavailable: tuple[str, ...]) -> list[Choic
         if name in unavailable or order not in ("auto", name):
             continue
         found.append(Choice(name, False))
-        if name == "gram" and s.batch_norm and not (s.key_pool or s.bias):
+        if name == "gram" and s.batch_norm and s.folds and not (s.key_pool or s.bias):
             found.append(Choice(name, True))
     return found
 

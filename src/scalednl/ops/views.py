@@ -5,6 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from scalednl.ops.options import View
+from scalednl.ops.precision import accumulation_dtype
 
 Heads = Float[Tensor, "batch heads pixels width"]
 
@@ -22,23 +23,24 @@ def merge_heads(split: Heads) -> Float[Tensor, "batch pixels embed"]:
 def apply_view(split: Heads, view: View) -> Float[Tensor, "batch heads pixels seen"]:
     """The rows as `view` shows them: width 1 for "magnitude", unit length for "direction"."""
     if view == "magnitude":
-        return lengths(split)
+        return lengths(split).to(split.dtype)
     if view == "direction":
         return directions(split)
     return split
 
 
 def lengths(split: Heads) -> Float[Tensor, "batch heads pixels 1"]:
-    """|v| of every row; its slope at a zero vector is 0."""
-    return torch.linalg.vector_norm(split, dim=-1, keepdim=True)
+    """|v| of every row, in at least float32; all its derivatives at a zero vector are 0."""
+    squares = split.to(accumulation_dtype(split.dtype)).square().sum(-1, keepdim=True)
+    present = squares > 0
+    return torch.where(present, torch.where(present, squares, 1).sqrt(), 0)
 
 
 def directions(split: Heads) -> Heads:
-    """v / |v| of every row; the direction of a zero vector is 0, and so is its slope.
+    """v / |v| of every row; the direction of a zero vector is 0, and so are its derivatives.
 
     A small constant under the division would do for the value, but its slope at zero is that
     constant's inverse: one dead pixel would then throw a gradient of 1e12 at the weights.
     """
     length = lengths(split)
-    present = length > 0
-    return split * torch.where(present, torch.where(present, length, 1).reciprocal(), 0)
+    return (split / torch.where(length > 0, length, 1)).to(split.dtype)

@@ -1,0 +1,153 @@
+"""Pre-activation residual networks: stem, stages of residual blocks, and a stack of attention."""
+
+from collections.abc import Callable, Sequence
+
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from scalednl.config import ModelConfig, NonLocalConfig
+from scalednl.models.stack import make_stack
+
+Images = Float[Tensor, "batch 3 height width"]
+Features = Float[Tensor, "batch channels height width"]
+
+
+def conv3x3(inputs: int, outputs: int, stride: int = 1) -> nn.Conv2d:
+    """A 3x3 convolution without bias that keeps the size, or halves it."""
+    return nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
+
+
+class BasicBlock(nn.Module):
+    """x + conv(relu(BN(conv(relu(BN(x)))))), two 3x3; a bare strided 1x1 where shapes change.
+
+    The shortcut takes x itself. With `shared_activation`, as wide networks have it, it takes
+    relu(BN(x)) where the width changes.
+    """
+
+    expansion = 1
+
+    def __init__(
+        self, inputs: int, planes: int, stride: int, shared_activation: bool = False
+    ) -> None:
+        super().__init__()
+        self.bn1 = nn.BatchNorm2d(inputs)
+        self.conv1 = conv3x3(inputs, planes, stride)
+        self.bn2 = nn.BatchNorm2d(planes)
+        self.conv2 = conv3x3(planes, planes)
+        self.shortcut = _shortcut(inputs, planes, stride)
+        self.shared_activation = shared_activation
+
+    def forward(self, x: Features) -> Float[Tensor, "batch outputs new_height new_width"]:
+        """The block's output."""
+        activated = F.relu(self.bn1(x))
+        y = self.conv2(F.relu(self.bn2(self.conv1(activated))))
+        if self.shortcut is None:
+            return x + y
+        return self.shortcut(activated if self.shared_activation else x) + y
+
+
+class Bottleneck(nn.Module):
+    """The same with 1x1, 3x3 and 1x1 convolutions, the last to four times the planes."""
+
+    expansion = 4
+
+    def __init__(self, inputs: int, planes: int, stride: int) -> None:
+        super().__init__()
+        outputs = planes * self.expansion
+        self.bn1 = nn.BatchNorm2d(inputs)
+        self.conv1 = nn.Conv2d(inputs, planes, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(planes)
+        self.conv2 = conv3x3(planes, planes, stride)
+        self.bn3 = nn.BatchNorm2d(planes)
+        self.conv3 = nn.Conv2d(planes, outputs, 1, bias=False)
+        self.shortcut = _shortcut(inputs, outputs, stride)
+
+    def forward(self, x: Features) -> Float[Tensor, "batch outputs new_height new_width"]:
+        """The block's output."""
+        y = self.conv1(F.relu(self.bn1(x)))
+        y = self.conv2(F.relu(self.bn2(y)))
+        y = self.conv3(F.relu(self.bn3(y)))
+        return (x if self.shortcut is None else self.shortcut(x)) + y
+
+
+class ResidualNetwork(nn.Module):
+    """Stem, stages, norm, relu, global average, linear; the stack before a stage's last block.
+
+    In a stage of one residual block the stack comes after it. All convolutions and the classifier
+    start from He initialisation (fan out), non-local blocks from their own. `config` is what
+    `create_model` was asked for, so that a file of weights can say how to make the network again.
+    """
+
+    config: ModelConfig | None = None
+
+    def __init__(
+        self,
+        stem: nn.Conv2d,
+        make_block: Callable[[int, int, int], BasicBlock | Bottleneck],
+        depths: Sequence[int],
+        planes: Sequence[int],
+        num_classes: int,
+        nonlocal_: NonLocalConfig | None = None,
+        position: bool | None = None,
+    ) -> None:
+        super().__init__()
+        self.stem = stem
+        width = stem.out_channels
+        stages, widths = [], []
+        for index, (depth, stage_planes) in enumerate(zip(depths, planes, strict=True)):
+            blocks = []
+            for number in range(depth):
+                stride = 2 if index and not number else 1
+                blocks.append(make_block(width, stage_planes, stride))
+                width = stage_planes * blocks[-1].expansion
+            stages.append(nn.Sequential(*blocks))
+            widths.append(width)
+        self.stages = nn.ModuleList(stages)
+        self.norm = nn.BatchNorm2d(width)
+        self.classifier = nn.Linear(width, num_classes)
+        _initialise(self)
+
+        config = NonLocalConfig(blocks=0) if nonlocal_ is None else nonlocal_
+        if config.stage > len(stages):
+            raise ValueError(
+                f"stage={config.stage} is not there: this network has stages 1 to {len(stages)}"
+            )
+        self.stack_stage = config.stage - 1
+        self.stack_index = max(1, depths[self.stack_stage] - 1)
+        self.stack = make_stack(widths[self.stack_stage], config, position)
+
+    def forward(self, x: Images) -> Float[Tensor, "batch classes"]:
+        """Class scores."""
+        return self.classifier(self.features(x).mean((2, 3)))
+
+    def features(self, x: Images) -> Float[Tensor, "batch channels map_height map_width"]:
+        """The maps before the global average."""
+        x = self.stem(x)
+        for index, stage in enumerate(self.stages):
+            assert isinstance(stage, nn.Sequential)
+            x = self._stage(x, stage, self.stack if index == self.stack_stage else None)
+        return F.relu(self.norm(x))
+
+    def _stage(self, x: Tensor, stage: nn.Sequential, stack: nn.Sequential | None) -> Tensor:
+        for index, block in enumerate(stage):
+            if stack is not None and index == self.stack_index:
+                x = stack(x)
+            x = block(x)
+        if stack is not None and self.stack_index == len(stage):
+            x = stack(x)
+        return x
+
+
+def _shortcut(inputs: int, outputs: int, stride: int) -> nn.Conv2d | None:
+    if stride == 1 and inputs == outputs:
+        return None
+    return nn.Conv2d(inputs, outputs, 1, stride, bias=False)
+
+
+def _initialise(network: nn.Module) -> None:
+    for module in network.modules():
+        if isinstance(module, (nn.Conv2d, nn.Linear)):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out")
+        if isinstance(module, nn.Linear):
+            nn.init.zeros_(module.bias)

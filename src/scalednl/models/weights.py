@@ -1,0 +1,70 @@
+"""A network in one file: safetensors weights, and in their header how to make the network again."""
+
+import json
+import os
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from scalednl.config import ModelConfig
+from scalednl.models.registry import create_model
+from scalednl.models.residual import ResidualNetwork
+
+KEY = "scalednl"
+FORMAT = 1
+
+
+def save_model(model: ResidualNetwork, path: str | Path) -> None:
+    """Write a network of `create_model` to a file, whole or not at all."""
+    if getattr(model, "config", None) is None:
+        raise ValueError(
+            f"{type(model).__name__} was not made by create_model, so a file could not say how to "
+            "make it again: save its state_dict instead"
+        )
+    assert model.config is not None
+    path = Path(path)
+    header = json.dumps({"format": FORMAT, "model": model.config.as_dict()})
+    # safetensors takes no channels_last tensors.
+    weights = {name: value.contiguous() for name, value in model.state_dict().items()}
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        save_file(weights, temporary, metadata={KEY: header})
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def load_model(path: str | Path, device: str | torch.device = "cpu") -> ResidualNetwork:
+    """The network in a file of `save_model`, in evaluation mode."""
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"{path} is not there")
+    try:
+        with safe_open(path, framework="pt", device=str(device)) as file:
+            header = (file.metadata() or {}).get(KEY)
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise ValueError(
+            f"{path} is not a whole safetensors file ({error}): was its download cut off?"
+        ) from None
+    if header is None:
+        raise ValueError(
+            f"{path} holds weights but not the network they belong to: load_model takes files of "
+            "save_model; use load_state_dict for others"
+        )
+    try:
+        found = json.loads(header)
+        if found["format"] != FORMAT:
+            raise ValueError(f"its format is {found['format']}, and this version reads {FORMAT}")
+        config = ModelConfig.from_dict(found["model"])
+        model = create_model(config.name, config.num_classes, config.nonlocal_, config.position).to(
+            device
+        )
+        model.load_state_dict(weights)
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{path} cannot be loaded: {error}") from error
+    return model.eval()

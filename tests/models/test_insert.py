@@ -1,0 +1,204 @@
+"""Insertion into small networks of every shape, and its refusals."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import scalednl
+from scalednl import NonLocalConfig
+
+
+class Branches(nn.Module):
+    """A network that is no Sequential: a module used twice, a tuple, a dictionary, one unused."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, padding=1)
+        self.shared = nn.Conv2d(8, 8, 3, padding=1)
+        self.relu = nn.ReLU()
+        self.down = nn.Conv2d(8, 16, 3, 2, padding=1)
+        self.pair = Pair()
+        self.unused = nn.Conv2d(8, 8, 1)
+        self.head = nn.Linear(16, 4)
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        """Scores, and what the pair gives."""
+        x = self.relu(self.stem(x))
+        x = self.relu(self.shared(self.shared(x)))
+        x = self.relu(self.down(x))
+        a, b = self.pair(x)
+        return {"scores": self.head(a.mean((2, 3))), "rest": b}
+
+
+class Pair(nn.Module):
+    """A module with two outputs."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """x, and its mean."""
+        return x, x.mean((2, 3))
+
+
+def _sequential() -> nn.Sequential:
+    return nn.Sequential(
+        nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU()),
+        nn.Sequential(nn.Conv2d(8, 16, 3, 2, padding=1), nn.BatchNorm2d(16), nn.ReLU()),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(16, 4),
+    )
+
+
+def _size(model: nn.Module) -> int:
+    return sum(p.numel() for p in model.parameters())
+
+
+def _list(output: "Tensor | dict[str, Tensor]") -> list[Tensor]:
+    return list(output.values()) if isinstance(output, dict) else [output]
+
+
+EXAMPLE = torch.randn(2, 3, 16, 12, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize(
+    ("make", "at", "calls"),
+    [
+        (_sequential, "1", 1),
+        (_sequential, ["0", "1.0"], 1),
+        (_sequential, (8, 6), 1),
+        (Branches, "down", 1),
+        (Branches, "shared", 2),
+        (Branches, ["stem", "down"], 1),
+        (Branches, (8, 6), 1),
+    ],
+    ids=str,
+)
+def test_inserted_blocks_do_nothing_at_first_and_can_learn(
+    make: "type[nn.Module]", at: "str | list[str] | tuple[int, int]", calls: int
+) -> None:
+    """Outputs stay equal, new weights get gradient, copies and pickles keep the blocks."""
+    original = make()
+    model, report = scalednl.insert_nonlocal(copy.deepcopy(original), at, 2, example=EXAMPLE)
+    assert report.insertions[0].calls == calls
+    assert report.parameters == _size(model) - _size(original) > 0
+    truth = original.eval()(EXAMPLE)
+    for candidate in (model, copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        found = candidate.eval()(EXAMPLE)
+        assert all(torch.equal(a, b) for a, b in zip(_list(truth), _list(found), strict=True))
+    state = copy.deepcopy(original).state_dict()
+    missing = model.load_state_dict(state, strict=False)
+    assert not missing.unexpected_keys
+    for module in model.modules():
+        if isinstance(module, scalednl.NonLocal2d):
+            assert module.norm is not None
+            nn.init.ones_(module.norm.weight)  # type: ignore[arg-type]
+    assert not torch.equal(_list(model(EXAMPLE))[0], _list(truth)[0])
+
+
+def test_the_report_counts_what_was_added() -> None:
+    """Channels, pixels, parameters, planned order and multiply-adds, per place."""
+    _, report = scalednl.insert_nonlocal(Branches(), "shared", blocks=3, example=EXAMPLE)
+    (place,) = report.insertions
+    assert (place.path, place.channels, place.height, place.width) == ("shared", 8, 16, 12)
+    assert place.parameters == 3 * (4 * 8 * 8 + 2 * 8)
+    plan = scalednl.NonLocal2d(8).plan((1, 8, 16, 12), training=False)
+    assert place.multiply_adds == 2 * 3 * plan.multiply_adds
+    assert "8x16x12 x2" in str(report)
+    assert "bit for bit" in str(report)
+
+
+def test_training_state_and_statistics_are_left_alone() -> None:
+    """The checks leave modes, running statistics and existing weights as they were."""
+    model = _sequential().train()
+    model[1].eval()
+    before = copy.deepcopy(model.state_dict())
+    scalednl.insert_nonlocal(model, "0", example=EXAMPLE)
+    assert model.training
+    assert not model[1].training
+    assert all(torch.equal(model.state_dict()[key], value) for key, value in before.items())
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_other_dtypes_and_configs() -> None:
+    """Blocks take the model's dtype; with gamma 1 or position the output is not compared."""
+    model, report = scalednl.insert_nonlocal(
+        _sequential().double(),
+        "1",
+        config=NonLocalConfig(attention="softmax", norm_init=1.0, heads=2),
+        position=True,
+        example=EXAMPLE.double(),
+    )
+    assert not report.unchanged
+    assert "not compared" in str(report)
+    assert {p.dtype for p in model.parameters()} == {torch.float64}
+    assert isinstance(model.get_submodule("1.nonlocal_.position"), scalednl.SinusoidalPosition2d)
+
+
+def test_an_example_is_guessed_for_images() -> None:
+    """Without an example, random images of the first convolution's channels are tried."""
+    _, report = scalednl.insert_nonlocal(_sequential(), "1")
+    assert report.insertions[0].height == 112
+
+
+class Dropping(nn.Module):
+    """A network whose output does not depend on one of its modules."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used = nn.Conv2d(3, 4, 1)
+        self.lost = nn.Conv2d(4, 4, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The used part."""
+        x = self.used(x)
+        self.lost(x)
+        return x
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "sentence"),
+    [
+        (Branches, {"at": "layer2"}, "no module at 'layer2': there are "),
+        (Branches, {"at": "shard"}, "no module at 'shard': there are .*shared"),
+        (Branches, {"at": ""}, "no module at ''"),
+        (Branches, {"at": "unused"}, "never calls 'unused'"),
+        (Branches, {"at": "head"}, r"'head' \(Linear\) gives a tensor of shape \(2, 4\)"),
+        (Branches, {"at": "pair"}, r"'pair' \(Pair\) gives a tuple"),
+        (Branches, {"at": "relu"}, r"used for maps of several widths, \['16', '8'\]"),
+        (Branches, {"at": 7}, r"no module gives maps of \(7, 7\): the sizes seen are \[\(16, 12\)"),
+        (Branches, {"at": []}, r"at=\[\] is not a module path"),
+        (Branches, {"at": "stem", "blocks": 0}, "blocks=0 without position inserts nothing"),
+        (Branches, {"at": "stem", "config": NonLocalConfig(heads=3)}, "heads=3 does not divide"),
+        (Dropping, {"at": "lost"}, "lost.nonlocal_.0.theta.weight receives no gradient"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_refusals_leave_the_model_alone(
+    make: "type[nn.Module]", options: dict[str, object], sentence: str
+) -> None:
+    """Whatever is wrong is named, and the model is as it was."""
+    model = make()
+    names = list(model.state_dict())
+    with pytest.raises((ValueError, RuntimeError), match=sentence):
+        scalednl.insert_nonlocal(model, example=EXAMPLE, **options)  # type: ignore[arg-type]
+    assert list(model.state_dict()) == names
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_twice_in_one_place_is_refused() -> None:
+    """A second stack behind the same module is refused; behind another it is fine."""
+    model, _ = scalednl.insert_nonlocal(Branches(), "stem", example=EXAMPLE)
+    with pytest.raises(ValueError, match="'stem' has non-local blocks already"):
+        scalednl.insert_nonlocal(model, "stem", example=EXAMPLE)
+    scalednl.insert_nonlocal(model, "down", example=EXAMPLE)
+
+
+def test_models_without_a_convolution_need_an_example() -> None:
+    """Where the input cannot be guessed, the error asks for an example."""
+    with pytest.raises(ValueError, match=r"Linear has no Conv2d to guess.*example="):
+        scalednl.insert_nonlocal(nn.Linear(3, 3), "x")
+    strict = nn.Sequential(nn.Conv2d(3, 4, 1), nn.Flatten(), nn.Linear(40, 2))
+    with pytest.raises(ValueError, match=r"does not run on random images.*pass example="):
+        scalednl.insert_nonlocal(strict, "0")

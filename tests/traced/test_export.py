@@ -1,0 +1,119 @@
+"""Exported networks: checked before they are kept, right at sizes they were not traced at."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import scalednl
+from scalednl import export as export_module
+from tests.support import assert_close, randomise
+
+onnx = pytest.importorskip("onnx", reason="the extra 'export' is not installed")
+
+
+def _network() -> nn.Module:
+    config = scalednl.NonLocalConfig(blocks=1, norm_init=1.0)
+    return scalednl.create_model("preresnet8", 5, config)
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".pt2"])
+def test_a_network_with_open_sizes(suffix: str, tmp_path: Path) -> None:
+    """The report shows the fixed order and five agreeing sizes; the model is left as it was."""
+    model = _network().train()
+    path = tmp_path / f"net{suffix}"
+    report = scalednl.export_model(model, path, torch.randn(2, 3, 32, 32))
+    assert path.is_file()
+    assert report.orders == {"stack.0": "gram"}
+    assert len(report.checks) == 5
+    assert len({check.shape for check in report.checks}) == 5
+    assert all(check.error <= 1e-4 for check in report.checks)
+    assert "stack.0: order gram" in str(report)
+    assert model.training
+    assert model.get_submodule("stack.0").order == "auto"
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+def test_the_order_is_fixed_at_the_examples_size(tmp_path: Path) -> None:
+    """A small example fixes another order than a large one, and both are right everywhere."""
+    block = randomise(scalednl.NonLocal2d(64))
+    orders = {}
+    for side in (4, 32):
+        report = scalednl.export_model(block, tmp_path / "b.pt2", torch.randn(2, 64, side, side))
+        orders[side] = report.orders[""]
+    assert orders == {4: "associative", 32: "gram"}
+
+
+def test_a_wrong_file_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the file answers otherwise than the network, nothing is kept and the size is named."""
+    path = tmp_path / "net.pt2"
+    path.write_bytes(b"an earlier good file")
+
+    def wrong(model: nn.Module, file: Path, example: Tensor) -> export_module.Run:
+        file.write_bytes(b"half-written")
+        return lambda x: model(x) + (x.shape[-1] != example.shape[-1])
+
+    monkeypatch.setattr(export_module, "_torch_export", wrong)
+    with pytest.raises(RuntimeError, match=r"differs from the network by .* it was not written"):
+        scalednl.export_model(_network(), path, torch.randn(2, 3, 32, 32))
+    assert path.read_bytes() == b"an earlier good file"
+    assert [p.name for p in tmp_path.iterdir()] == ["net.pt2"]
+
+
+def test_bad_input(tmp_path: Path) -> None:
+    """An unknown suffix and an example of the wrong rank are named."""
+    with pytest.raises(ValueError, match=r"net\.tflite does not say a format"):
+        scalednl.export_model(_network(), tmp_path / "net.tflite", torch.randn(2, 3, 32, 32))
+    with pytest.raises(ValueError, match=r"not of shape \(3, 32, 32\)"):
+        scalednl.export_model(_network(), tmp_path / "net.onnx", torch.randn(3, 32, 32))
+
+
+@pytest.mark.parametrize("attention", ["scaled", "softmax"])
+def test_the_onnx_graph_of_a_scaled_block_has_no_map(attention: str, tmp_path: Path) -> None:
+    """With sizes fixed, no tensor of the scaled graph is N x N; the softmax graph has one."""
+    block = randomise(scalednl.NonLocal2d(16, attention=attention, heads=4)).eval()  # type: ignore[arg-type]
+    path = tmp_path / "block.onnx"
+    torch.onnx.export(block, (torch.randn(1, 16, 9, 11),), path, dynamo=True, verbose=False)
+    graph = onnx.shape_inference.infer_shapes(onnx.load(path)).graph
+    shapes = [
+        [d.dim_value for d in value.type.tensor_type.shape.dim]
+        for value in (*graph.value_info, *graph.output)
+    ]
+    assert len(shapes) > 5
+    assert any(shape[-2:] == [99, 99] for shape in shapes) == (attention == "softmax")
+
+
+def _scalednl(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "scalednl", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_the_command(tmp_path: Path) -> None:
+    """`scalednl export` writes a checked file, and answers mistakes with a sentence."""
+    weights, target = tmp_path / "net.safetensors", tmp_path / "net.pt2"
+    model = scalednl.create_model("preresnet8", 5, scalednl.NonLocalConfig(blocks=1))
+    scalednl.save_model(model, weights)
+    run = _scalednl("export", str(weights), str(target), "--size", "16")
+    assert run.returncode == 0, run.stderr
+    assert "stack.0: order gram" in run.stdout
+    program = torch.export.load(target).module()
+    x = torch.randn(3, 3, 20, 24)
+    assert_close(program(x), model.eval()(x), 1e-4)
+    for arguments, code, sentence in [
+        ([str(weights), str(tmp_path / "net.tflite")], 2, "does not say a format"),
+        ([str(weights), str(target), "--size", "2"], 2, "--size 2 is too small"),
+        ([str(tmp_path / "no.safetensors"), str(target)], 1, "is not there"),
+        ([str(target), str(tmp_path / "x.onnx")], 1, "not a whole safetensors file"),
+    ]:
+        run = _scalednl("export", *arguments)
+        assert run.returncode == code
+        assert sentence in run.stderr
+        assert "Traceback" not in run.stderr
