@@ -1,5 +1,6 @@
 """Exported networks: checked before they are kept, right at sizes they were not traced at."""
 
+import copy
 import subprocess
 import sys
 from pathlib import Path
@@ -69,6 +70,22 @@ def test_bad_input(tmp_path: Path) -> None:
         scalednl.export_model(_network(), tmp_path / "net.tflite", torch.randn(2, 3, 32, 32))
     with pytest.raises(ValueError, match=r"not of shape \(3, 32, 32\)"):
         scalednl.export_model(_network(), tmp_path / "net.onnx", torch.randn(3, 32, 32))
+
+
+def test_a_whole_network_compiles() -> None:
+    """A network with a stack compiles without a graph break; scores and gradients are eager's."""
+    torch._dynamo.reset()
+    model = _network()
+    eager = copy.deepcopy(model)
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    x = torch.randn(2, 3, 32, 32).to(memory_format=torch.channels_last)
+    results = []
+    for function, module in ((compiled, model), (eager, eager)):
+        scores = function(x)
+        gradients = torch.autograd.grad(scores.square().sum(), [*module.parameters()])
+        results.append((scores, *gradients))
+    for found, truth in zip(results[0], results[1], strict=True):
+        assert_close(found, truth, 1e-3)
 
 
 @pytest.mark.parametrize("attention", ["scaled", "softmax"])
