@@ -268,6 +268,9 @@ def main(arguments: list[str]) -> None:
     if arguments and arguments[0].startswith("tiles-"):
         working_set(int(arguments[0].removeprefix("tiles-")))
         return
+    if {"-h", "--help"} & set(arguments):
+        print(__doc__)
+        return
     unknown = [name for name in arguments if name not in PARTS]
     if unknown:
         sys.exit(f"unknown part {unknown[0]!r}: use {', '.join(PARTS)}")

@@ -1,5 +1,9 @@
 """What several tests need: relative errors, layouts, and a block said in the reference's words."""
 
+import subprocess
+import sys
+from typing import TypeVar
+
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -9,6 +13,7 @@ from scalednl.ops import reference
 from scalednl.ops.planner import Choice
 
 LAYOUTS = ("nchw", "channels_last")
+Block = TypeVar("Block", bound=_NonLocal)
 
 
 def assert_close(value: Tensor, truth: Tensor, tolerance: float, name: str = "value") -> None:
@@ -40,7 +45,7 @@ def laid_out(x: Tensor, layout: str) -> Tensor:
     return x.detach().requires_grad_()
 
 
-def force(block: _NonLocal, choice: Choice) -> _NonLocal:
+def force(block: Block, choice: Choice) -> Block:
     """Make a block take this choice whatever its planner would say."""
     block._forced = choice
     return block
@@ -73,15 +78,30 @@ def reference_block(block: _NonLocal, x: Tensor) -> Tensor:
     return x + u.view_as(x)
 
 
-def randomise(block: _NonLocal) -> _NonLocal:
+Module = TypeVar("Module", bound=nn.Module)
+
+
+def randomise(module: Module) -> Module:
     """Give every parameter and running statistic a value that would show if it were lost."""
-    for parameter in block.parameters():
+    for parameter in module.parameters():
         nn.init.normal_(parameter, std=0.5)
-    if isinstance(block.norm, _BatchNorm) and block.norm.running_mean is not None:
-        assert block.norm.running_var is not None
-        block.norm.running_mean.normal_()
-        block.norm.running_var.uniform_(0.5, 2)
-    return block
+    for name, buffer in module.named_buffers():
+        if name.endswith("running_mean"):
+            buffer.normal_()
+        elif name.endswith("running_var"):
+            buffer.uniform_(0.5, 2)
+    return module
+
+
+def run_scalednl(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    """The command line in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "scalednl", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
 
 
 def with_gradients(

@@ -5,20 +5,12 @@ import sys
 
 import pytest
 
-
-def _run(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-c", "from scalednl.cli import main; main()", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+from tests.support import run_scalednl
 
 
 def test_help_names_the_commands_and_does_not_load_torch() -> None:
     """--help answers with the commands, before torch is imported."""
-    run = _run("--help")
+    run = run_scalednl("--help")
     assert run.returncode == 0
     assert "demo" in run.stdout
     code = "import sys, scalednl.cli; assert 'torch' not in sys.modules"
@@ -27,14 +19,14 @@ def test_help_names_the_commands_and_does_not_load_torch() -> None:
 
 def test_help_of_a_command_has_an_example() -> None:
     """A command's help shows how to call it."""
-    run = _run("demo", "--help")
+    run = run_scalednl("demo", "--help")
     assert run.returncode == 0
     assert "scalednl demo --threads 1" in " ".join(run.stdout.split())
 
 
 def test_version() -> None:
     """--version prints the version."""
-    assert _run("--version").stdout.startswith("scalednl 0.")
+    assert run_scalednl("--version").stdout.startswith("scalednl 0.")
 
 
 @pytest.mark.parametrize(
@@ -42,7 +34,7 @@ def test_version() -> None:
 )
 def test_mistakes_exit_with_2_and_no_traceback(arguments: list[str]) -> None:
     """A mistake in the arguments ends with exit code 2 and a sentence."""
-    run = _run(*arguments)
+    run = run_scalednl(*arguments)
     assert run.returncode == 2
     assert run.stderr.strip() or run.stdout.strip()
     assert "Traceback" not in run.stderr
@@ -50,14 +42,14 @@ def test_mistakes_exit_with_2_and_no_traceback(arguments: list[str]) -> None:
 
 def test_a_senseless_value_is_named() -> None:
     """--threads 0 is refused in one line that repeats it."""
-    run = _run("demo", "--threads", "0")
+    run = run_scalednl("demo", "--threads", "0")
     assert run.returncode == 2
     assert run.stderr == "scalednl: --threads 0 makes no sense: give 1 or more\n"
 
 
 def test_demo_shows_plan_cost_and_tiles() -> None:
     """The demo runs to its end, shows each part and that the orders agree."""
-    run = _run("demo", "--threads", "2")
+    run = run_scalednl("demo", "--threads", "2")
     assert run.returncode == 0, run.stderr
     for part in ("1. The plan", "2. The cost", "3. Never whole", "> gram", "scaled auto"):
         assert part in run.stdout

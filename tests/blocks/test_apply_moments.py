@@ -11,7 +11,7 @@ SHAPE = (2, 8, 12, 10)
 
 
 def _block(**options: object) -> scalednl.NonLocal2d:
-    return randomise(scalednl.NonLocal2d(8, heads=2, **options).double())  # type: ignore[arg-type,return-value]
+    return randomise(scalednl.NonLocal2d(8, heads=2, **options).double())  # type: ignore[arg-type]
 
 
 def _tiles(x: Tensor) -> list[Tensor]:

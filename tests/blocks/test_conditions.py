@@ -24,7 +24,7 @@ HALVES = [torch.bfloat16, torch.float16]
 
 def _block(choice: Choice, channels: int = 8) -> scalednl.NonLocal2d:
     block = scalednl.NonLocal2d(channels, heads=2, norm_init=1.0)
-    return force(block, choice)  # type: ignore[return-value]
+    return force(block, choice)
 
 
 @pytest.mark.parametrize("choice", CHOICES, ids=str)

@@ -24,7 +24,7 @@ def _pair(norm: nn.Module) -> tuple[scalednl.NonLocal2d, scalednl.NonLocal2d]:
     block.norm = norm
     randomise(block)
     other = copy.deepcopy(block)
-    return force(block, FOLDED), force(other, APART)  # type: ignore[return-value]
+    return force(block, FOLDED), force(other, APART)
 
 
 @pytest.mark.parametrize(

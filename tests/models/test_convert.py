@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import scalednl
-from tests.support import assert_close
+from tests.support import assert_close, randomise
 
 
 class NONLocalBlock2D(nn.Module):
@@ -101,21 +101,10 @@ CASES = [
 ]
 
 
-def _random(module: nn.Module) -> nn.Module:
-    for parameter in module.parameters():
-        nn.init.normal_(parameter, std=0.4)
-    for name, buffer in module.named_buffers():
-        if name.endswith("running_var"):
-            buffer.uniform_(0.5, 2)
-        elif name.endswith("running_mean"):
-            buffer.normal_()
-    return module.eval()
-
-
 @pytest.mark.parametrize(("block", "space", "attention"), CASES, ids=lambda v: type(v).__name__)
 def test_the_same_function(block: nn.Module, space: tuple[int, ...], attention: str) -> None:
     """Pooling, scales, biases, norms and heads are recognised, and the output is the same."""
-    block = _random(copy.deepcopy(block))
+    block = randomise(copy.deepcopy(block)).eval()
     x = torch.randn(2, 8, *space)
     truth = block(x)
     converted, report = scalednl.convert(nn.Sequential(block), attention="same")
@@ -140,7 +129,7 @@ def test_freshly_initialised_blocks_are_recognised_too() -> None:
 
 def test_a_block_used_twice_stays_one_block() -> None:
     """Shared modules are converted once, wherever they hang."""
-    block = _random(NONLocalBlock2D(8, False, False, True))
+    block = randomise(NONLocalBlock2D(8, False, False, True)).eval()
     network = nn.ModuleDict({"a": block, "b": nn.Sequential(block)})
     converted, report = scalednl.convert(network, attention="softmax")
     assert len(report.conversions) == 2
@@ -177,7 +166,7 @@ def test_refusals(model: nn.Module, attention: str, sentence: str) -> None:
 
 def test_a_foreign_checkpoint_with_other_prefixes() -> None:
     """rename leads the authors' prefixes to ours; without it nothing is found, and that is said."""
-    blocks = nn.Sequential(_random(Authors(8, 2, False)), _random(Authors(8, 2, False))).eval()
+    blocks = nn.Sequential(randomise(Authors(8, 2, False)), randomise(Authors(8, 2, False))).eval()
     state = {f"layer2.nonlocal.head.{key}": value for key, value in blocks.state_dict().items()}
     ours = nn.ModuleDict({"stack": nn.Sequential(*(scalednl.NonLocal2d(8, heads=2) for _ in "12"))})
     rename = {"layer2.nonlocal.head": "stack"}

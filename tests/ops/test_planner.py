@@ -48,7 +48,7 @@ def _name(value: object) -> str:
 
 def _block(options: Options, choice: Choice) -> scalednl.NonLocal2d:
     block = scalednl.NonLocal2d(CHANNELS, norm_init=1.0, **options)  # type: ignore[arg-type]
-    return force(block, choice)  # type: ignore[return-value]
+    return force(block, choice)
 
 
 def _planned(block: scalednl.NonLocal2d, choice: Choice, training: bool = True) -> tuple[int, int]:

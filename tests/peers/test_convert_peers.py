@@ -9,20 +9,9 @@ from torch import nn
 
 import scalednl
 from tests.peers import real
-from tests.support import assert_close
+from tests.support import assert_close, randomise
 
 SPACES = {1: (9,), 2: (6, 8), 3: (3, 6, 4)}
-
-
-def _random(module: nn.Module) -> nn.Module:
-    for parameter in module.parameters():
-        nn.init.normal_(parameter, std=0.3)
-    for name, buffer in module.named_buffers():
-        if name.endswith("running_var"):
-            buffer.uniform_(0.5, 2)
-        elif name.endswith("running_mean"):
-            buffer.normal_()
-    return module.eval()
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -42,7 +31,9 @@ def test_mmcv(dims: int, mode: str, pooled: bool, scaled: bool, norm: bool) -> N
     """Every variant of mmcv's NonLocal1d/2d/3d gives the same output as ours to 1e-5."""
     kind = getattr(real.mmcv_cnn(), f"NonLocal{dims}d")
     norm_cfg = {"type": f"BN{dims}d", "eps": 1e-3} if norm else None
-    block = _random(kind(8, mode=mode, sub_sample=pooled, use_scale=scaled, norm_cfg=norm_cfg))
+    block = randomise(
+        kind(8, mode=mode, sub_sample=pooled, use_scale=scaled, norm_cfg=norm_cfg)
+    ).eval()
     network = nn.Sequential(nn.Identity(), block)
     x = torch.randn(2, 8, *SPACES[dims])
     truth = network(x)
@@ -58,7 +49,7 @@ def test_mmcv(dims: int, mode: str, pooled: bool, scaled: bool, norm: bool) -> N
     ours = linear.get_submodule("1")
     assert isinstance(ours, (scalednl.NonLocal1d, scalednl.NonLocal2d, scalednl.NonLocal3d))
     assert ours.attention == "scaled"
-    assert torch.equal(ours.theta.weight, block.theta.conv.weight)  # type: ignore[union-attr,arg-type]
+    assert torch.equal(ours.theta.weight, block.theta.conv.weight)
     linear.train()(x).sum().backward()
 
 
@@ -77,7 +68,7 @@ def test_timm(scaled: bool) -> None:
     """timm's NonLocalAttn, with and without its scale, is ours to 1e-5; also inside a network."""
     layers = pytest.importorskip("timm.layers", reason="timm is missing") if real.timm() else None
     assert layers is not None
-    block = _random(layers.NonLocalAttn(64, use_scale=scaled))
+    block = randomise(layers.NonLocalAttn(64, use_scale=scaled)).eval()
     x = torch.randn(2, 64, 7, 5)
     converted, report = scalednl.convert(copy.deepcopy(block), attention="softmax")
     assert isinstance(converted, scalednl.NonLocal2d)
@@ -89,7 +80,7 @@ def test_timm(scaled: bool) -> None:
 def test_a_timm_network() -> None:
     """A timm ResNet with non-local attention gives the same scores after conversion."""
     network = real.timm().create_model("resnet26", num_classes=5, block_args={"attn_layer": "nl"})
-    _random(network)
+    randomise(network).eval()
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.mul_(0.1)
@@ -104,7 +95,7 @@ def test_a_timm_network() -> None:
 def test_a_checkpoint_without_its_classes() -> None:
     """load_foreign_state_dict puts an mmcv checkpoint into a network that has blocks of ours."""
     theirs = nn.Sequential(
-        nn.Conv2d(3, 8, 1), _random(real.mmcv_cnn().NonLocal2d(8, norm_cfg={"type": "BN"}))
+        nn.Conv2d(3, 8, 1), randomise(real.mmcv_cnn().NonLocal2d(8, norm_cfg={"type": "BN"}))
     ).eval()
     ours = nn.Sequential(
         nn.Conv2d(3, 8, 1),

@@ -36,7 +36,7 @@ def _fresh_compiler() -> None:
 
 def _block(options: Options, choice: Choice) -> scalednl.NonLocal2d:
     block = randomise(scalednl.NonLocal2d(8, heads=2, **options))  # type: ignore[arg-type]
-    return force(block, choice)  # type: ignore[return-value]
+    return force(block, choice)
 
 
 def _step(function: Callable[..., Tensor], block: torch.nn.Module, x: Tensor) -> tuple[Tensor, ...]:

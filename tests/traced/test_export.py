@@ -1,8 +1,6 @@
 """Exported networks: checked before they are kept, right at sizes they were not traced at."""
 
 import copy
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +9,7 @@ from torch import Tensor, nn
 
 import scalednl
 from scalednl import export as export_module
-from tests.support import assert_close, randomise
+from tests.support import assert_close, randomise, run_scalednl
 
 onnx = pytest.importorskip("onnx", reason="the extra 'export' is not installed")
 
@@ -103,22 +101,12 @@ def test_the_onnx_graph_of_a_scaled_block_has_no_map(attention: str, tmp_path: P
     assert any(shape[-2:] == [99, 99] for shape in shapes) == (attention == "softmax")
 
 
-def _scalednl(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "scalednl", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-
-
 def test_the_command(tmp_path: Path) -> None:
     """`scalednl export` writes a checked file, and answers mistakes with a sentence."""
     weights, target = tmp_path / "net.safetensors", tmp_path / "net.pt2"
     model = scalednl.create_model("preresnet8", 5, scalednl.NonLocalConfig(blocks=1))
     scalednl.save_model(model, weights)
-    run = _scalednl("export", str(weights), str(target), "--size", "16")
+    run = run_scalednl("export", str(weights), str(target), "--size", "16")
     assert run.returncode == 0, run.stderr
     assert "stack.0: order gram" in run.stdout
     program = torch.export.load(target).module()
@@ -130,7 +118,7 @@ def test_the_command(tmp_path: Path) -> None:
         ([str(tmp_path / "no.safetensors"), str(target)], 1, "is not there"),
         ([str(target), str(tmp_path / "x.onnx")], 1, "not a whole safetensors file"),
     ]:
-        run = _scalednl("export", *arguments)
+        run = run_scalednl("export", *arguments)
         assert run.returncode == code
         assert sentence in run.stderr
         assert "Traceback" not in run.stderr
