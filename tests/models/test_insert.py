@@ -142,6 +142,16 @@ def test_an_example_is_guessed_for_images() -> None:
     assert report.insertions[0].height == 112
 
 
+def test_one_image_is_example_enough() -> None:
+    """A model whose own batch norm cannot train on one value takes an example of one image."""
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 1), nn.AdaptiveAvgPool2d(1), nn.BatchNorm2d(8), nn.Flatten()
+    )
+    config = NonLocalConfig(attention="softmax", bias=True)
+    _, report = scalednl.insert_nonlocal(model, "0", config=config, example=EXAMPLE[:1])
+    assert report.unchanged
+
+
 class Dropping(nn.Module):
     """A network whose output does not depend on one of its modules."""
 

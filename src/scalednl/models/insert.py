@@ -188,9 +188,12 @@ def _check_output(model: nn.Module, trial: nn.Module, example: Any, unchanged: b
 
 
 def _check_gradients(trial: nn.Module, paths: list[str], example: Any) -> None:
-    """Every new parameter receives gradient once gamma is 1; at 0, only the norm does."""
+    """Every new parameter receives gradient once gamma is 1; at 0, only the norm does.
+
+    In evaluation mode, so that an example of one image will do.
+    """
     for gamma in (None, 1.0):
-        copied = copy.deepcopy(trial).train()
+        copied = copy.deepcopy(trial).eval()
         blocks = [
             (f"{path}.{CHILD}.{name}", module)
             for path in paths
@@ -218,7 +221,8 @@ def _check_gradient(
         if gated and moved and not name.startswith("norm"):
             raise RuntimeError(f"{path} receives gradient although the block's gamma is 0")
         return
-    if not moved and not (name.endswith("bias") and block.norm is not None and "norm" not in name):
+    # Softmax does not see phi's bias: it adds the same to every key.
+    if not moved and (name.startswith("norm") or not name.endswith("bias")):
         dead = " (init=0.0 makes a dead block)" if block.init == 0 else ""
         raise RuntimeError(f"{path} receives no gradient{dead}: the output does not depend on it")
 
