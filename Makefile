@@ -11,7 +11,7 @@ help:
 	@echo "make demo    set up, then show the block at work (20 seconds after the set-up)"
 	@echo "make test    set up, then run every test"
 	@echo "make check   set up, then format check, lint, types and every test"
-	@echo "make bench   set up, then print the table of measured costs (10 minutes)"
+	@echo "make bench   set up, then print the table of measured costs (4 minutes)"
 	@echo "make format  rewrite the code in the house's format"
 	@echo "make peers   set up, then install the implementations that tests compare with"
 	@echo "make setup   create $(VENV) and install everything; quick when nothing changed"

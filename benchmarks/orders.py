@@ -1,6 +1,6 @@
 """What the orders cost: prints the figures of the README, agreement first.
 
-    python benchmarks/orders.py            all of it, about 10 minutes on 2 cores
+    python benchmarks/orders.py            all of it, about 4 minutes on 2 cores
     python benchmarks/orders.py settings   only the three settings
     python benchmarks/orders.py growth     only the cost from 32 x 32 to 128 x 128
     python benchmarks/orders.py tiles      only the 2048 x 2048 map through Moments

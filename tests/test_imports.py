@@ -11,7 +11,7 @@ MAY_IMPORT = {
     "__init__": {"functional", "ops", "blocks", "config", "models", "export"},
     "config": {"ops"},
     "models": {"ops", "blocks", "config", "models"},
-    "export": {"ops", "blocks"},
+    "export": {"ops", "blocks", "models"},
     "bench": {"ops", "blocks", "bench"},
     "demo": {"ops", "blocks", "bench"},
     "cli": {"demo", "export", "models", "__init__"},

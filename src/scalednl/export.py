@@ -12,7 +12,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from scalednl.blocks import NonLocal1d, NonLocal2d, NonLocal3d
+from scalednl.blocks.planned import PlannedBlock
+from scalednl.models.probe import evaluating
+from scalednl.ops.options import Order
 
 Format = Literal["onnx", "torch"]
 SUFFIXES: dict[Format, str] = {"onnx": ".onnx", "torch": ".pt2"}
@@ -34,7 +36,7 @@ class ExportReport:
 
     path: Path
     format: Format
-    orders: dict[str, str]
+    orders: dict[str, Order]
     """The order of every block, fixed at the example's size"""
     checks: tuple[Check, ...]
 
@@ -75,37 +77,33 @@ def export_model(
         raise ValueError(
             f"example must be (batch, channels, height, width), not of shape {tuple(example.shape)}"
         )
-    training = model.training
-    model.eval()
-    orders = fix_orders(model, example)
+    if not path.parent.is_dir():
+        raise ValueError(f"{path.parent} is not a folder: make it first")
     temporary = path.with_name(f".{path.name}.{os.getpid()}{SUFFIXES[chosen]}")
-    try:
-        with _quiet():
-            run = (_onnx if chosen == "onnx" else _torch_export)(model, temporary, example)
-        checks = tuple(_compare(model, run, shape) for shape in _shapes(example.shape))
-        worst = max(checks, key=lambda check: check.error)
-        if not worst.error <= TOLERANCE:
-            raise RuntimeError(
-                f"the {chosen} file differs from the network by {worst.error:.1e} at "
-                f"{worst.shape}: it was not written"
-            )
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-        model.train(training)
-        for name, block in _blocks(model):
-            block.order = orders[name][0]  # type: ignore[assignment]
-    return ExportReport(path, chosen, {name: fixed for name, (_, fixed) in orders.items()}, checks)
+    with evaluating(model), _fixed_orders(model, example) as orders:
+        try:
+            with _quiet():
+                run = (_onnx if chosen == "onnx" else _torch_export)(model, temporary, example)
+            checks = tuple(_compare(model, run, shape) for shape in _shapes(example.shape))
+            worst = max(checks, key=lambda check: check.error)
+            if not worst.error <= TOLERANCE:
+                raise RuntimeError(
+                    f"the {chosen} file differs from the network by {worst.error:.1e} at "
+                    f"{worst.shape}: it was not written"
+                )
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    return ExportReport(path, chosen, orders, checks)
 
 
-def fix_orders(model: nn.Module, example: Tensor) -> dict[str, tuple[str, str]]:
-    """Set every block to the order it takes for `example`; returns (old, new) by path."""
-    shapes: dict[str, Sequence[int]] = {}
+@contextmanager
+def _fixed_orders(model: nn.Module, example: Tensor) -> Iterator[dict[str, Order]]:
+    """Every block that `example` reaches set to the order it takes there; afterwards as before."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    blocks = dict(_blocks(model))
     handles = [
-        block.register_forward_pre_hook(
-            lambda _, inputs, name=name: shapes.setdefault(name, tuple(inputs[0].shape)) and None
-        )
-        for name, block in _blocks(model)
+        block.register_forward_pre_hook(_note_shape(shapes, name)) for name, block in blocks.items()
     ]
     try:
         with torch.no_grad():
@@ -113,18 +111,26 @@ def fix_orders(model: nn.Module, example: Tensor) -> dict[str, tuple[str, str]]:
     finally:
         for handle in handles:
             handle.remove()
-    orders: dict[str, tuple[str, str]] = {}
-    for name, block in _blocks(model):
-        if name in shapes:
-            fixed = block.plan(shapes[name], training=False).order
-            orders[name] = (block.order, fixed)
-            block.order = fixed
-    return orders
+    before = {name: blocks[name].order for name in shapes}
+    orders = {name: blocks[name].plan(shape).order for name, shape in shapes.items()}
+    try:
+        for name, order in orders.items():
+            blocks[name].order = order
+        yield orders
+    finally:
+        for name, old in before.items():
+            blocks[name].order = old
 
 
-def _blocks(model: nn.Module) -> list[tuple[str, NonLocal2d]]:
-    kinds = (NonLocal1d, NonLocal2d, NonLocal3d)
-    return [(n, m) for n, m in model.named_modules() if isinstance(m, kinds)]  # type: ignore[misc]
+def _note_shape(shapes: dict[str, tuple[int, ...]], name: str) -> Callable[..., None]:
+    def note(_block: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        shapes.setdefault(name, tuple(inputs[0].shape))
+
+    return note
+
+
+def _blocks(model: nn.Module) -> list[tuple[str, PlannedBlock]]:
+    return [(n, m) for n, m in model.named_modules() if isinstance(m, PlannedBlock)]
 
 
 def _open_sizes() -> tuple[dict[int, Any], ...]:

@@ -69,6 +69,8 @@ def test_saving_is_all_or_nothing(tmp_path: Path) -> None:
         save_model(model, path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["net.safetensors"]
+    with pytest.raises(ValueError, match="nowhere is not a folder"):
+        save_model(create_model("preresnet8", 5), tmp_path / "nowhere" / "net.safetensors")
 
 
 @pytest.mark.usefixtures("unchecked_shapes")

@@ -46,6 +46,34 @@ def test_the_order_is_fixed_at_the_examples_size(tmp_path: Path) -> None:
     assert orders == {4: "associative", 32: "gram"}
 
 
+class _Partly(nn.Module):
+    """A network with a frozen norm, and a block that its forward pass never reaches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used, self.unused = scalednl.NonLocal2d(16), scalednl.NonLocal2d(16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The used block's z."""
+        return self.used(x)
+
+
+def test_the_model_is_left_as_it_was(tmp_path: Path) -> None:
+    """Modes of single modules and orders come back, after success and after failure."""
+    model = _Partly().train()
+    assert model.used.norm is not None
+    model.used.norm.eval()
+    modes = [module.training for module in model.modules()]
+    report = scalednl.export_model(model, tmp_path / "net.pt2", torch.randn(2, 16, 16, 16))
+    assert report.orders == {"used": "gram"}
+    with pytest.raises(ValueError, match="got 3 channels"):
+        scalednl.export_model(model, tmp_path / "net.pt2", torch.randn(2, 3, 16, 16))
+    with pytest.raises(ValueError, match="nowhere is not a folder"):
+        scalednl.export_model(model, tmp_path / "nowhere" / "net.pt2", torch.randn(2, 16, 8, 8))
+    assert [module.training for module in model.modules()] == modes
+    assert model.used.order == model.unused.order == "auto"
+
+
 def test_a_wrong_file_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the file answers otherwise than the network, nothing is kept and the size is named."""
     path = tmp_path / "net.pt2"

@@ -86,12 +86,13 @@ def outputs_of(model: nn.Module, example: Any) -> list[Tensor]:
 
 def run_quietly(model: nn.Module, example: Any) -> list[Tensor]:
     """The same in evaluation mode, without gradients, and leaving no trace in the model."""
-    with _evaluating(model), torch.no_grad():
+    with evaluating(model), torch.no_grad():
         return outputs_of(model, example)
 
 
 @contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode for every module, and afterwards the mode that each one had."""
     modes = {module: module.training for module in model.modules()}
     model.eval()
     try:

@@ -25,6 +25,8 @@ def save_model(model: ResidualNetwork, path: str | Path) -> None:
         )
     assert model.config is not None
     path = Path(path)
+    if not path.parent.is_dir():
+        raise ValueError(f"{path.parent} is not a folder: make it first")
     header = json.dumps({"format": FORMAT, "model": model.config.as_dict()})
     # safetensors takes no channels_last tensors.
     weights = {name: value.contiguous() for name, value in model.state_dict().items()}
