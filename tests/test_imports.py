@@ -10,11 +10,14 @@ MAY_IMPORT = {
     "functional": {"ops"},
     "__init__": {"functional", "ops", "blocks", "config", "models", "export"},
     "config": {"ops"},
-    "models": {"ops", "blocks", "config", "models"},
+    "errors": set(),
+    "files": set(),
+    "records": {"__init__"},
+    "models": {"ops", "blocks", "config", "models", "files"},
     "export": {"ops", "blocks", "models"},
-    "bench": {"ops", "blocks", "bench"},
+    "bench": {"ops", "blocks", "models", "config", "records", "files", "errors", "bench"},
     "demo": {"ops", "blocks", "bench"},
-    "cli": {"demo", "export", "models", "__init__"},
+    "cli": {"cli", "errors", "demo", "export", "models", "bench", "__init__"},
     "__main__": {"cli"},
 }
 

@@ -1,7 +1,6 @@
 """A network in one file: safetensors weights, and in their header how to make the network again."""
 
 import json
-import os
 from pathlib import Path
 
 import torch
@@ -9,6 +8,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from scalednl.config import ModelConfig
+from scalednl.files import replacing
 from scalednl.models.registry import create_model
 from scalednl.models.residual import ResidualNetwork
 
@@ -30,14 +30,8 @@ def save_model(model: ResidualNetwork, path: str | Path) -> None:
     header = json.dumps({"format": FORMAT, "model": model.config.as_dict()})
     # safetensors takes no channels_last tensors.
     weights = {name: value.contiguous() for name, value in model.state_dict().items()}
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
+    with replacing(path) as temporary:
         save_file(weights, temporary, metadata={KEY: header})
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def load_model(path: str | Path, device: str | torch.device = "cpu") -> ResidualNetwork:

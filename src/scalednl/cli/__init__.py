@@ -1,0 +1,28 @@
+"""The command line: `scalednl COMMAND`. One file a command; torch is imported when one runs."""
+
+import sys
+
+import tyro
+
+from scalednl import __version__
+from scalednl.cli.demo import demo
+from scalednl.cli.export import export
+from scalednl.errors import CommandError, UsageError
+
+app = tyro.extras.SubcommandApp()
+app.command(demo)
+app.command(export)
+
+
+def main() -> None:
+    """Run the command line; a mistake ends with a sentence and exit code 2, a failure with 1."""
+    if sys.argv[1:] in (["--version"], ["-V"]):
+        print(f"scalednl {__version__}")
+        return
+    try:
+        app.cli(prog="scalednl", description="Exact softmax-free non-local blocks for PyTorch.")
+    except CommandError as problem:
+        print(f"scalednl: {problem}", file=sys.stderr)
+        sys.exit(2 if isinstance(problem, UsageError) else 1)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,98 @@
+"""Where a number comes from: every result carries its origin. Imports no torch."""
+
+import os
+import platform
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from scalednl import __version__
+
+PACKAGES = ("torch", "numpy", "lightning-fabric")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The program, machine and moment that made a result."""
+
+    date: str
+    """UTC, to the second"""
+    scalednl: str
+    commit: str | None
+    """Of the source folder, with "-dirty" when it had changes; None when it is not a checkout"""
+    python: str
+    packages: dict[str, str]
+    machine: str
+    """The processor's name"""
+    system: str
+    cores: int
+    threads: int | None
+    command: str
+    """As typed; the program by its name alone"""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for a file."""
+        return asdict(self)
+
+
+def origin(threads: int | None = None) -> Origin:
+    """The origin of what is being made now; `threads` are those torch computes with."""
+    return Origin(
+        date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        scalednl=__version__,
+        commit=_commit(),
+        python=platform.python_version(),
+        packages=_versions(),
+        machine=_processor(),
+        system=f"{platform.system()} {platform.machine()}",
+        cores=os.cpu_count() or 1,
+        threads=threads,
+        command=" ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+    )
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _commit() -> str | None:
+    """The commit of the folder this package runs from, if that is a checkout of it."""
+    package = Path(__file__).parent
+    try:
+        # A checkout knows this very file; an installed copy inside another project does not.
+        _git(package, "ls-files", "--error-unmatch", Path(__file__).name)
+        commit = _git(package, "rev-parse", "--short=12", "HEAD")
+        changed = _git(package, "status", "--porcelain", "--untracked-files=no")
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return f"{commit}-dirty" if changed else commit
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    run = subprocess.run(
+        ["git", "-C", str(folder), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=10,
+        check=True,
+    )
+    return run.stdout.strip()
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        for line in cpuinfo.read_text(errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
