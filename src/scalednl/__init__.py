@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from scalednl import functional
     from scalednl.blocks import NonLocal1d, NonLocal2d, NonLocal3d, SinusoidalPosition2d
     from scalednl.config import ModelConfig, NonLocalConfig
+    from scalednl.data.load import load_data
     from scalednl.export import ExportReport, export_model
     from scalednl.models.convert import ConversionReport, convert, load_foreign_state_dict
     from scalednl.models.insert import InsertionReport, insert_nonlocal
@@ -38,6 +39,7 @@ __all__ = [
     "functional",
     "insert_nonlocal",
     "list_models",
+    "load_data",
     "load_foreign_state_dict",
     "load_model",
     "save_model",
@@ -60,6 +62,7 @@ _HOMES = {
     "export_model": "export",
     "insert_nonlocal": "models.insert",
     "list_models": "models.registry",
+    "load_data": "data.load",
     "load_foreign_state_dict": "models.convert",
     "load_model": "models.weights",
     "save_model": "models.weights",

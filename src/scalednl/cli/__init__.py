@@ -5,12 +5,14 @@ import sys
 import tyro
 
 from scalednl import __version__
+from scalednl.cli.data import data
 from scalednl.cli.demo import demo
 from scalednl.cli.export import export
 from scalednl.errors import CommandError, UsageError
 
 app = tyro.extras.SubcommandApp()
 app.command(demo)
+app.command(data, name="data", help="Get, verify and list data sets.")
 app.command(export)
 
 
