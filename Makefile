@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help setup peers demo test check format bench clean
+.PHONY: help setup peers demo test check soak format bench clean
 
 help:
 	@echo "make demo    set up, then show the block at work (20 seconds after the set-up)"
 	@echo "make test    set up, then run every test"
 	@echo "make check   set up, then format check, lint, types and every test"
+	@echo "make soak    set up, then kill a training run 20 times and compare (5 minutes)"
 	@echo "make bench   set up, then print the table of measured costs (4 minutes)"
 	@echo "make format  rewrite the code in the house's format"
 	@echo "make peers   set up, then install the implementations that tests compare with"
@@ -47,6 +48,9 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(MAKE) --no-print-directory test
+
+soak: setup
+	SCALEDNL_KILLS=20 $(BIN)/python -m pytest tests/train/test_processes.py
 
 format: setup
 	$(BIN)/ruff format .

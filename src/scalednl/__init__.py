@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from scalednl import functional
     from scalednl.blocks import NonLocal1d, NonLocal2d, NonLocal3d, SinusoidalPosition2d
-    from scalednl.config import ModelConfig, NonLocalConfig
+    from scalednl.config import Experiment, ModelConfig, NonLocalConfig, PairsConfig
     from scalednl.data.load import load_data
     from scalednl.export import ExportReport, export_model
     from scalednl.models.convert import ConversionReport, convert, load_foreign_state_dict
@@ -23,6 +23,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ConversionReport",
+    "Experiment",
     "ExportReport",
     "InsertionReport",
     "ModelConfig",
@@ -31,6 +32,7 @@ __all__ = [
     "NonLocal2d",
     "NonLocal3d",
     "NonLocalConfig",
+    "PairsConfig",
     "Plan",
     "SinusoidalPosition2d",
     "convert",
@@ -47,6 +49,7 @@ __all__ = [
 
 _HOMES = {
     "ConversionReport": "models.convert",
+    "Experiment": "config",
     "ExportReport": "export",
     "InsertionReport": "models.insert",
     "ModelConfig": "config",
@@ -55,6 +58,7 @@ _HOMES = {
     "NonLocal2d": "blocks",
     "NonLocal3d": "blocks",
     "NonLocalConfig": "config",
+    "PairsConfig": "config",
     "Plan": "ops.planner",
     "SinusoidalPosition2d": "blocks",
     "convert": "models.convert",

@@ -39,7 +39,8 @@ def write_json(path: Path, value: Any) -> None:
 
 def flush(path: Path) -> None:
     """Have the disk hold what was written to a file."""
-    descriptor = os.open(path, os.O_RDONLY)
+    # Windows flushes only what was opened for writing; a folder can only be opened for reading.
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(descriptor)
     finally:

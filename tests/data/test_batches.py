@@ -105,6 +105,10 @@ def test_impossible_batches_are_refused() -> None:
         Batches(data, data.train, 11, PaddedCrop())
     with pytest.raises(UsageError, match="a batch of 2 cannot be shared by 3 processes"):
         Batches(data, data.train, 2, PaddedCrop(), world=3)
+    with pytest.raises(UsageError, match="rank 3 of 2 processes makes no sense"):
+        Batches(data, data.train, 2, PaddedCrop(), rank=3, world=2)
+    with pytest.raises(UsageError, match="images of 8 pixels have no middle of 56"):
+        next(Batches(data, data.train, 2, CentreCrop(56)).epoch(0))
 
 
 @given(

@@ -5,8 +5,9 @@ import hashlib
 import numpy as np
 import pytest
 
+from scalednl.config import PairsConfig
 from scalednl.data import load_data
-from scalednl.data.pairs import BLUE, GREEN, RED, PairsConfig, class_names, generate, make_pairs
+from scalednl.data.pairs import BLUE, GREEN, RED, class_names, generate, make_pairs
 from scalednl.errors import UsageError
 
 # Whole-number arithmetic: these hold on every platform.

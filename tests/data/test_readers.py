@@ -92,6 +92,12 @@ def _without(files: dict[str, bytes], prefix: str) -> dict[str, bytes]:
     return {name: content for name, content in files.items() if not name.startswith(prefix)}
 
 
+def _claiming(jpeg: bytes) -> bytes:
+    """A picture that says it is 65000 pixels high and wide."""
+    start = jpeg.index(b"\xff\xc0") + 5
+    return jpeg[:start] + (65000).to_bytes(2, "big") * 2 + jpeg[start + 4 :]
+
+
 BAD_TINY: dict[str, tuple[Callable[[dict[str, bytes]], dict[str, bytes]], str]] = {
     "missing class folder": (
         lambda f: _without(f, "train/n00000001"),
@@ -116,6 +122,22 @@ BAD_TINY: dict[str, tuple[Callable[[dict[str, bytes]], dict[str, bytes]], str]] 
         },
         "is 32 x 32 pixels, not 64 x 64",
     ),
+    "huge claim": (
+        lambda f: {**f, "val/images/val_0.JPEG": _claiming(f["val/images/val_0.JPEG"])},
+        "val_0.JPEG is",
+    ),
+    "annotated twice": (
+        lambda f: {**f, "val/val_annotations.txt": f["val/val_annotations.txt"] * 2},
+        "line 4 of|more than once",
+    ),
+    "cut annotations": (
+        lambda f: {
+            **f,
+            "val/val_annotations.txt": b"\n".join(f["val/val_annotations.txt"].split(b"\n")[:3]),
+        },
+        "1 images of one class and 2 of another",
+    ),
+    "odd name": (lambda f: {**f, "val/images/a\u2028b.JPEG": b""}, "no honest copy does"),
     "huge image": (lambda f: {**f, "val/images/val_0.JPEG": bytes(2**19)}, "at most 262,144"),
 }
 
@@ -235,6 +257,29 @@ def _long_header(size: int) -> bytes:
     return header.tobuf(tarfile.GNU_FORMAT)
 
 
+def test_a_negative_size_does_not_go_round_in_circles(tmp_path: Path) -> None:
+    """A member that leads back to itself is refused."""
+    first, second = tarfile.TarInfo("a"), tarfile.TarInfo("b")
+    header = bytearray(second.tobuf(tarfile.GNU_FORMAT))
+    header[124:136] = (256**12 - 512).to_bytes(12, "big")
+    checksum = 256 + sum(header[:148]) + sum(header[156:512])
+    header[148:156] = f"{checksum:06o}\0 ".encode()
+    (tmp_path / "a.tar").write_bytes(first.tobuf(tarfile.GNU_FORMAT) + bytes(header) + bytes(1024))
+    with pytest.raises(DataError, match="negative size"):
+        list(read_members(tmp_path / "a.tar", lambda _: 10))
+
+
+def test_messages_are_short_and_tame(tmp_path: Path) -> None:
+    """What a terminal would obey does not reach it, and a long name is cut."""
+    info, files = small_cifar()
+    evil = b"c" + b"\x1b[2J" + b"m" * 100_000 + b"\nname\n."
+    content = {**python_version(info, files), "data_batch_1": evil}
+    with pytest.raises(DataError) as caught:
+        read_source(tar(tmp_path / "cifar.tar", content), info)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 1000
+
+
 def test_a_zip_that_lies_about_its_sizes_is_refused(tmp_path: Path) -> None:
     """A member that unpacks to more than its header says costs no more than the header says."""
     path = tmp_path / "liar.zip"
@@ -253,7 +298,19 @@ class _Evil:
         return os.system, ("touch /tmp/scalednl-was-here",)
 
 
+LONG = b"X" + (2 * 10**6).to_bytes(4, "little") + b"a" * (2 * 10**6)
 HOSTILE = {
+    "endless product": b"\x80\x02}X\x04\x00\x00\x00data"
+    b"cnumpy.core.multiarray\n_reconstruct\n)R(K\x01("
+    + b"".join(b"I" + b"9" * 4000 + b"\n" for _ in range(8))
+    + b"tcnumpy\ndtype\nU\x02u1\x85R\x89U\x00tbs.",
+    "more than it has": b"\x80\x02}(c_codecs\nencode\nq\x00"
+    + LONG
+    + b"q\x01X\x06\x00\x00\x00latin1q\x02"
+    + b"h\x00h\x01h\x02\x86R" * 50
+    + b"u.",
+    "changed function": b"\x80\x02c_codecs\nencode\n}X\x0c\x00\x00\x00__defaults__K\x01\x85sb.",
+    "long key": b"\x80\x02}" + LONG + b"K\x01s.",
     "a call": pickle.dumps({b"data": _Evil()}, protocol=2),
     "a call, old": pickle.dumps({b"data": _Evil()}, protocol=0),
     "huge memo": b"\x80\x02}r\xff\xff\xff\x7f.",
@@ -294,7 +351,7 @@ def test_pickles_of_newer_pythons_are_read_too() -> None:
     """A directory somebody re-saved with a newer protocol gives the same records."""
     info, files = small_cifar()
     assert info.cifar is not None
-    for protocol in (2, 3, 4, 5):
+    for protocol in (0, 1, 2, 3, 4, 5):
         batch = pickle.loads(python_version(info, files)["data_batch_2"])
         saved = {"data": batch[b"data"], "labels": batch[b"labels"]}
         content = pickle.dumps(saved, protocol=protocol)

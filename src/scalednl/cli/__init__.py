@@ -7,11 +7,15 @@ import tyro
 from scalednl import __version__
 from scalednl.cli.data import data
 from scalednl.cli.demo import demo
+from scalednl.cli.eval import evaluate
 from scalednl.cli.export import export
+from scalednl.cli.train import train, train_command
 from scalednl.errors import CommandError, UsageError
 
 app = tyro.extras.SubcommandApp()
 app.command(demo)
+app.command(train)
+app.command(name="eval")(evaluate)
 app.command(data, name="data", help="Get, verify and list data sets.")
 app.command(export)
 
@@ -22,6 +26,10 @@ def main() -> None:
         print(f"scalednl {__version__}")
         return
     try:
+        if sys.argv[1:2] == ["train"]:
+            # The recipe decides the defaults of all other options.
+            train_command(sys.argv[2:])
+            return
         app.cli(prog="scalednl", description="Exact softmax-free non-local blocks for PyTorch.")
     except CommandError as problem:
         print(f"scalednl: {problem}", file=sys.stderr)

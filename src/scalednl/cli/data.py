@@ -1,5 +1,6 @@
 """`scalednl data get|verify|list`."""
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -46,6 +47,10 @@ def get(
         return
     if source is not None and mirror is not None:
         raise UsageError("--from and --mirror together make no sense: give one of them")
+    if source is not None and str(source).startswith(("http:", "https:")):
+        raise UsageError(f"{source} is an address: give it with --mirror")
+    if mirror is not None and not mirror.startswith(("http://", "https://")):
+        raise UsageError(f"--mirror {mirror} is no address: begin it with http:// or https://")
     place = data_root(root)
     found = get_data(info, place, _say(name), source=source, mirror=mirror, force=force)
     print(
@@ -94,6 +99,8 @@ def list_data(root: Root = None) -> None:
     from scalednl.data.store import data_root
 
     place = data_root(root)
+    if os.path.lexists(place) and not place.is_dir():
+        raise CommandError(f"{place} is not a folder: choose another one with --root")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in ("name", "state", "size", "images", "classes", "path"):
         table.add_column(
@@ -130,20 +137,21 @@ def show(
         raise UsageError(f"{to} is no name of a PNG picture: end it in .png")
     if not to.parent.is_dir():
         raise UsageError(f"{to.parent} is not a folder: make it first")
+    from scalednl.data.errors import explaining_disk_errors
     from scalednl.data.load import load_data
     from scalednl.data.sheet import draw_sheet
     from scalednl.files import replacing
 
     loaded = load_data(name, root)
     sheet = draw_sheet(loaded, images, seed)
-    with replacing(to) as temporary:
+    with explaining_disk_errors(to.parent), replacing(to) as temporary:
         sheet.save(temporary, "PNG")
     print(to)
 
 
 def _row(name: str, root: Path) -> tuple[str, ...]:
+    from scalednl.config import PairsConfig
     from scalednl.data.catalogue import CATALOGUE
-    from scalednl.data.pairs import PairsConfig
     from scalednl.data.store import describe, size_on_disk
 
     info, folder = CATALOGUE[name], root / name
@@ -151,7 +159,7 @@ def _row(name: str, root: Path) -> tuple[str, ...]:
         usual = PairsConfig()
         images = f"{usual.train_images + usual.test_images:,}"
         return name, "embedded", "-", images, str(usual.orientations), "made on the spot"
-    if not folder.exists():
+    if not os.path.lexists(folder):
         return name, f"not here: scalednl data get {name}", "-", "-", "-", "-"
     size = f"{size_on_disk(folder) / 1e6:,.0f} MB"
     try:

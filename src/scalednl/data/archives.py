@@ -8,6 +8,7 @@ import bz2
 import gzip
 import io
 import lzma
+import os
 import tarfile
 import zipfile
 import zlib
@@ -18,9 +19,10 @@ from typing import Any
 from scalednl.data.errors import DataError
 
 MAX_MEMBERS = 400_000
-MAX_TOTAL = 4 * 2**30
+MAX_TOTAL = 2**30
 """Bytes that all members of an archive may claim together; the largest real one has 0.3 GB"""
-MAX_READ = 2**28
+MAX_HEADER = 2**20
+"""Bytes of a header that stands before a member; real ones have a few hundred"""
 COMPRESSIONS: dict[bytes, Callable[..., Any]] = {
     b"\x1f\x8b": gzip.open,
     b"\xfd7zXZ\x00": lzma.open,
@@ -63,15 +65,28 @@ def read_members(source: Path, limit_of: LimitOf) -> Iterator[tuple[str, bytes]]
 
 
 def _folder_members(folder: Path, limit_of: LimitOf) -> Iterator[tuple[str, bytes]]:
+    count = total = 0
     try:
-        for path in sorted(folder.rglob("*")):
-            name = path.relative_to(folder).as_posix()
-            limit = limit_of(name) if path.is_file() else None
-            if limit is not None:
-                _check_size(folder, name, path.stat().st_size, limit)
+        for top, folders, files in os.walk(folder, onerror=_raise, followlinks=True):
+            folders.sort()
+            for file in sorted(files):
+                path = Path(top, file)
+                name = path.relative_to(folder).as_posix()
+                limit = limit_of(name)
+                if limit is None:
+                    continue
+                _check_name(folder, name)
+                size = path.stat().st_size
+                _check_size(folder, name, size, limit)
+                count, total = count + 1, total + size
+                _check_total(folder, count, total)
                 yield name, path.read_bytes()
     except OSError as error:
         raise DataError(f"{error.filename} cannot be read: {error.strerror}") from error
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def _zip_members(source: Path, limit_of: LimitOf) -> Iterator[tuple[str, bytes]]:
@@ -92,8 +107,14 @@ def _zip_members(source: Path, limit_of: LimitOf) -> Iterator[tuple[str, bytes]]
 def _tar_members(source: Path, limit_of: LimitOf) -> Iterator[tuple[str, bytes]]:
     count = total = 0
     with _opened(source) as file, tarfile.open(fileobj=_Bounded(file), mode="r:") as archive:
+        bounded = archive.fileobj
+        assert isinstance(bounded, _Bounded)
         for member in archive:
-            count, total = count + 1, total + max(0, member.size)
+            if member.size < 0:
+                raise tarfile.ReadError("a member has a negative size")
+            count, total = count + 1, total + member.size
+            # tarfile keeps what it has seen, headers of any length too.
+            archive.members.clear()  # type: ignore[attr-defined]
             _check_total(source, count, total)
             _check_name(source, member.name)
             if member.issym() or member.islnk():
@@ -105,17 +126,20 @@ def _tar_members(source: Path, limit_of: LimitOf) -> Iterator[tuple[str, bytes]]
             _check_size(source, member.name, member.size, limit)
             content = archive.extractfile(member)
             assert content is not None
+            bounded.largest = max(MAX_HEADER, limit)
             yield member.name, _read(content.read, source, member.name, member.size)
+            bounded.largest = MAX_HEADER
 
 
 class _Bounded(io.BufferedIOBase):
-    """A file that gives no more at once than the largest real one has.
+    """A file whose headers are short, and which is read no further than a real one is long.
 
-    A tar's extended headers are read whole, whatever size they claim.
+    A tar's extended headers are read whole, whatever size they claim, and count for no member.
     """
 
     def __init__(self, file: io.BufferedIOBase) -> None:
-        self._file = file
+        self._file, self._left = file, 2 * MAX_TOTAL
+        self.largest = MAX_HEADER
 
     def seek(self, offset: int, whence: int = 0) -> int:
         """Go to a byte."""
@@ -127,8 +151,11 @@ class _Bounded(io.BufferedIOBase):
 
     def read(self, size: int | None = -1) -> bytes:
         """The next bytes."""
-        if size is None or not 0 <= size <= MAX_READ:
+        if size is None or not 0 <= size <= self.largest:
             raise tarfile.ReadError(f"a header claims {size} bytes")
+        self._left -= size
+        if self._left < 0:
+            raise tarfile.ReadError("it goes on and on")
         return self._file.read(size)
 
 
@@ -152,7 +179,9 @@ def _read(read: Callable[[int], bytes], source: Path, name: str, size: int) -> b
 def _check_name(source: Path, name: str) -> None:
     path = PurePosixPath(name.replace("\\", "/"))
     drive = bool(path.parts) and path.parts[0].endswith(":")
-    if path.is_absolute() or drive or ".." in path.parts or "\0" in name:
+    if not name.isprintable():
+        raise DataError(f"{source} holds {name!r}, which no honest copy does; do not use it")
+    if path.is_absolute() or drive or ".." in path.parts:
         raise DataError(
             f"{source} holds {name!r}, a path out of its folder: no honest copy does; do not use it"
         )

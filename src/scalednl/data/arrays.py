@@ -20,7 +20,7 @@ import numpy.typing as npt
 from scalednl.data import store
 from scalednl.data.catalogue import DataInfo
 from scalednl.data.decode import decode_files
-from scalednl.data.errors import DataError
+from scalednl.data.errors import DiskError, explaining_disk_errors
 from scalednl.data.splits import Split
 from scalednl.files import flush, write_json
 from scalednl.progress import track
@@ -45,8 +45,7 @@ def write_arrays(folder: Path, splits: Mapping[str, Split]) -> None:
     building.mkdir()
     checks = {}
     for name, array in _named(splits).items():
-        np.save(building / f"{name}.npy", array)
-        flush(building / f"{name}.npy")
+        _save(building / f"{name}.npy", array)
         checks[name] = _checksum(array)
     header = {"schema": SCHEMA, "source": store.fingerprint(folder), "crc32": checks}
     write_json(building / "arrays.json", header)
@@ -59,7 +58,11 @@ def open_arrays(folder: Path) -> dict[str, Split]:
     header = _header(folder)
     if header.get("schema") != SCHEMA:
         raise StaleError("they are of another version")
-    if header.get("source") != store.fingerprint(folder):
+    try:
+        changed = header.get("source") != store.fingerprint(folder)
+    except OSError as error:
+        raise StaleError("the files that they were made from are not there") from error
+    if changed:
         raise StaleError("the files that they were made from have changed")
     arrays = {}
     for name, right in header["crc32"].items():
@@ -90,11 +93,10 @@ def load_splits(root: Path, info: DataInfo) -> dict[str, Split]:
                 return open_arrays(folder)
             except StaleError as stale:
                 splits = _decode(folder, info, f"Decoding {info.title} again: {stale.reason}")
-            write_arrays(folder, splits)
+            with explaining_disk_errors(root):
+                write_arrays(folder, splits)
             return splits
-    except DataError as error:
-        if not isinstance(error.__cause__, OSError):
-            raise
+    except DiskError as error:
         # A folder that others keep and we may only read, or a full disk.
         warnings.warn(f"decoded arrays are not kept: {error}", stacklevel=3)
         return _decode(folder, info, f"Decoding {info.title}")
@@ -113,9 +115,18 @@ def _header(folder: Path) -> dict[str, Any]:
             raise ValueError("not a header")
     except OSError as error:
         raise StaleError("they are not there") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StaleError("arrays.json is damaged") from error
     return header
+
+
+def _save(path: Path, array: npt.NDArray[Any]) -> None:
+    """As np.save, which keeps the reason to itself when the disk is full."""
+    whole = np.ascontiguousarray(array)
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(whole))
+        file.write(whole.reshape(-1).view(np.uint8).data)
+    flush(path)
 
 
 def _named(splits: Mapping[str, Split]) -> dict[str, npt.NDArray[Any]]:

@@ -14,6 +14,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int, Real, UInt8
 from torch import Generator, Tensor
 
+from scalednl.errors import UsageError
+
 Raw = UInt8[Tensor, "batch height width 3"]
 Pixels = Real[Tensor, "batch new_height new_width 3"]
 """Bytes, or floats of the same range"""
@@ -140,6 +142,8 @@ class CentreCrop:
 
     def cut(self, images: Raw, crops: Crops) -> UInt8[Tensor, "batch size size 3"]:  # noqa: ARG002
         """A view."""
+        if images.shape[1] < self.size:
+            raise UsageError(f"images of {images.shape[1]} pixels have no middle of {self.size}")
         start = (images.shape[1] - self.size) // 2
         return images[:, start : start + self.size, start : start + self.size]
 

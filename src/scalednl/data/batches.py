@@ -37,13 +37,14 @@ class Batch:
 class Batches:
     """A split as batches, epoch after epoch.
 
-    The images stay on the device as bytes where they fit; on a GPU without the room they stay in
-    pinned memory of the host, and the next batch is copied while this one is worked on.
+    The images stay on the device as bytes where they fit. On a GPU without the room they stay with
+    the host, and the next batch is copied, from pinned memory, while this one is worked on.
 
     Args:
         data: where the normalisation is taken from.
         split: the images to go through.
-        batch: images of a batch, over all ranks. The last one of an epoch may be smaller.
+        batch: images of a batch, over all ranks. The last one of an epoch may be smaller; where it
+            would not go round, its images join the one before.
         crop: the augmentation.
         seed: of order and augmentation.
         shuffle: whether the order changes by epoch; otherwise it is that of the split.
@@ -71,6 +72,8 @@ class Batches:
             raise UsageError(
                 f"a batch of {batch} makes no sense for {len(split)} images: give 1 to {len(split)}"
             )
+        if not 0 <= rank < world:
+            raise UsageError(f"rank {rank} of {world} processes makes no sense")
         if batch < world:
             raise UsageError(f"a batch of {batch} cannot be shared by {world} processes")
         self.batch, self.seed, self.shuffle = batch, seed, shuffle
@@ -81,8 +84,6 @@ class Batches:
         self._streams = not _stays(images, self.device, resident)
         if not self._streams:
             images, labels = images.to(self.device), labels.to(self.device)
-        elif self.device.type == "cuda":
-            images, labels = images.pin_memory(), labels.pin_memory()
         self._images, self._labels = images, labels
         self._bounds = _bounds(len(split), batch, world)
 
@@ -125,12 +126,15 @@ class Batches:
         wanted = order[first:last][mine]
         if not self._streams:
             wanted = wanted.to(self.device)
-        return (
-            self._images.index_select(0, wanted).to(self.device, non_blocking=True),
-            self._labels.index_select(0, wanted).to(self.device, non_blocking=True),
-            crops.to(self.device),
-            count,
-        )
+        images, labels = (self._taken(source, wanted) for source in (self._images, self._labels))
+        return images, labels, crops.to(self.device), count
+
+    def _taken(self, source: Tensor, wanted: Tensor) -> Tensor:
+        """Some rows on the device; a copy from the host overlaps with work if it is pinned."""
+        if not self._streams or self.device.type != "cuda":
+            return source.index_select(0, wanted).to(self.device)
+        rows = torch.empty((len(wanted), *source.shape[1:]), dtype=source.dtype, pin_memory=True)
+        return torch.index_select(source, 0, wanted, out=rows).to(self.device, non_blocking=True)
 
 
 def _bounds(images: int, batch: int, world: int) -> Sequence[tuple[int, int]]:

@@ -6,18 +6,17 @@ whether every label and pixel is right.
 """
 
 import hashlib
-import io
 import json
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
 
 from scalednl.data.archives import read_members
 from scalednl.data.catalogue import DataInfo, NpmMirror
 from scalednl.data.errors import DataError
 from scalednl.data.pickles import read_batch
+from scalednl.data.pictures import read_picture
 from scalednl.data.splits import Bytes, Labels, Split
 
 SIDE = 32
@@ -103,10 +102,13 @@ def _as_binary(found: Mapping[str, bytes], info: DataInfo, source: Path) -> dict
     if len(missing) == len(forms[form]):
         raise DataError(
             f"{source} holds no file of {info.title}, neither of the binary version "
-            f"({', '.join(sorted(cifar.md5))}) nor of the python version"
+            f"({', '.join(sorted(cifar.md5))}) nor of the python version: name the archive itself, "
+            "or the folder with these files"
         )
     if missing:
-        raise DataError(f"{source} lacks {', '.join(missing)} of {info.title}'s {form} version")
+        raise DataError(
+            f"{source} lacks {', '.join(missing)} of {info.title}'s {form} version: get it again"
+        )
     if form == "binary":
         return {name: found[name] for name in cifar.md5}
     if form == "python":
@@ -145,16 +147,7 @@ def _from_atlases(found: Mapping[str, bytes], info: DataInfo, npm: NpmMirror) ->
 
 
 def _atlas(content: bytes, name: str) -> Bytes:
-    try:
-        with Image.open(io.BytesIO(content), formats=["PNG"]) as image:
-            if image.width != SIDE * SIDE or not 1 <= image.height <= MAX_RECORDS:
-                raise DataError(
-                    f"{name} is a picture of {image.width} x {image.height}, not one row of 1024 "
-                    "pixels an image"
-                )
-            pixels = np.asarray(image.convert("RGB"))
-    except (OSError, SyntaxError, ValueError, UnidentifiedImageError) as error:
-        raise DataError(f"{name} is not a sound PNG picture ({error}): get it again") from error
+    pixels = read_picture(content, "PNG", name, SIDE * SIDE, range(1, MAX_RECORDS + 1))
     return pixels.reshape(-1, SIDE, SIDE, 3)
 
 

@@ -8,6 +8,7 @@ import urllib.request
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from scalednl import __version__
@@ -19,36 +20,49 @@ ATTEMPTS = 4
 BLOCK = 2**18
 MAX_BYTES = 4 * 2**30
 
-Start = Callable[[int, int | None], None]
-"""Called with the bytes that are there already and the bytes in all"""
+Progress = Callable[[int], None]
+"""Called with the bytes that are there"""
 
 
 class UnreachableError(DataError):
     """A place that did not answer as it should; another one may."""
 
 
-def download(url: str, to: Path, start: Start, advance: Callable[[int], None]) -> None:
-    """Fetch `url` into `to`; what an earlier try left in `to`.part is gone on with."""
+def download(url: str, to: Path, progress: Progress) -> None:
+    """Fetch `url` into `to`; what an earlier try left in `to`.part is gone on with.
+
+    Errors of the disk come as they are; all others are an `UnreachableError`.
+    """
     part, note = to.with_name(f"{to.name}.part"), to.with_name(f"{to.name}.part.json")
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            _fetch(url, part, note, start, advance)
+            _fetch(url, part, note, progress)
             break
-        except (OSError, http.client.HTTPException) as error:
-            if attempt == ATTEMPTS or not _worth_another_try(error):
+        except _NetworkError as failed:
+            error = failed.reason
+            if isinstance(error, urllib.error.HTTPError) and error.code == 416:
+                # The part is as long as the file, or longer: it is not to be gone on with.
+                part.unlink(missing_ok=True)
+            elif attempt == ATTEMPTS or not _worth_another_try(error):
                 raise UnreachableError(f"{_place(url)}: {_reason(error)}") from error
             time.sleep(2.0 ** (attempt - 1))
+    else:
+        raise UnreachableError(f"{_place(url)} gives no whole file")
     part.replace(to)
     note.unlink(missing_ok=True)
 
 
-def _fetch(url: str, part: Path, note: Path, start: Start, advance: Callable[[int], None]) -> None:
-    request = urllib.request.Request(url, headers={"User-Agent": f"scalednl/{__version__}"})
+class _NetworkError(Exception):
+    """What went wrong on the way, as opposed to on our disk."""
+
+    def __init__(self, reason: Exception) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def _fetch(url: str, part: Path, note: Path, progress: Progress) -> None:
     validator, have = _validator(note, url), part.stat().st_size if part.is_file() else 0
-    if validator and have:
-        request.add_header("Range", f"bytes={have}-")
-        request.add_header("If-Range", validator)
-    with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
+    with _ask(url, have, validator) as answer:
         resumed = answer.status == 206
         have = have if resumed else 0
         length = answer.headers.get("Content-Length")
@@ -57,18 +71,37 @@ def _fetch(url: str, part: Path, note: Path, start: Start, advance: Callable[[in
             raise UnreachableError(f"{_place(url)} offers {total:,} bytes: this is another file")
         tag = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
         write_json(note, {"url": url, "validator": tag})
-        start(have, total)
+        progress(have)
         with part.open("ab" if resumed else "wb") as file:
-            while block := answer.read(BLOCK):
+            while block := _next(answer):
                 file.write(block)
                 have += len(block)
                 if have > (total or MAX_BYTES):
-                    raise UnreachableError(
-                        f"{_place(url)} sent more than it said: this is another file"
-                    )
-                advance(len(block))
+                    raise UnreachableError(f"{_place(url)} sent more than it said: another file")
+                progress(have)
     if total is not None and have < total:
-        raise ConnectionResetError(f"cut off after {have:,} of {total:,} bytes")
+        raise _NetworkError(ConnectionResetError(f"cut off after {have:,} of {total:,} bytes"))
+
+
+def _ask(url: str, have: int, validator: str | None) -> Any:
+    try:
+        request = urllib.request.Request(url, headers={"User-Agent": f"scalednl/{__version__}"})
+        if validator and have:
+            request.add_header("Range", f"bytes={have}-")
+            request.add_header("If-Range", validator)
+        return urllib.request.urlopen(request, timeout=TIMEOUT)
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise _NetworkError(error) from error
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise _NetworkError(error) from error
+
+
+def _next(answer: Any) -> bytes:
+    try:
+        return answer.read(BLOCK)
+    except (OSError, http.client.HTTPException) as error:
+        raise _NetworkError(error) from error
 
 
 def _validator(note: Path, url: str) -> str | None:

@@ -7,9 +7,24 @@ from pathlib import Path
 
 from scalednl.errors import CommandError
 
+LONGEST = 800
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
+
 
 class DataError(CommandError):
-    """A file that is not what it should be, or that could not be had."""
+    """A file that is not what it should be, or that could not be had.
+
+    Names in it come from files that nobody has checked, so what a terminal would obey is taken out.
+    """
+
+    def __init__(self, sentence: str) -> None:
+        clean = "".join(letter if letter.isprintable() else "?" for letter in sentence)
+        super().__init__(clean if len(clean) <= LONGEST else f"{clean[:LONGEST]} ...")
+
+
+class DiskError(DataError):
+    """The place where data sets are kept cannot be used: no other source would help."""
 
 
 @contextmanager
@@ -18,15 +33,18 @@ def explaining_disk_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise DataError(
+        where = error.filename or folder
+        if error.errno in FULL:
+            raise DiskError(
                 f"the disk of {folder} is full: free some space, or choose another folder with "
                 "--root or SCALEDNL_DATA; what was there before is untouched"
             ) from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise DataError(
-                f"{error.filename or folder} may not be written: choose another folder with --root "
-                "or SCALEDNL_DATA"
+        if error.errno in FORBIDDEN:
+            raise DiskError(
+                f"{where} may not be written: choose another folder with --root or SCALEDNL_DATA"
             ) from error
-        where = error.filename or folder
-        raise DataError(f"{where} could not be used: {error.strerror or error}") from error
+        if error.errno in (errno.EEXIST, errno.ENOTDIR):
+            raise DiskError(
+                f"{where} is not a folder: choose another one with --root or SCALEDNL_DATA"
+            ) from error
+        raise DiskError(f"{where} could not be used: {error.strerror or error}") from error

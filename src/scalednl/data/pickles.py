@@ -21,7 +21,7 @@ class _Dtype:
     """Stands for numpy.dtype: remembers the name of the type."""
 
     def __init__(self, name: Any, *_: Any) -> None:
-        self.name = name.decode("latin1") if isinstance(name, bytes) else name
+        self.name = name.decode("latin1") if isinstance(name, bytes) and len(name) < 9 else name
 
     def __setstate__(self, state: Any) -> None:
         """Byte order and fields mean nothing for single bytes."""
@@ -44,7 +44,8 @@ class _Array:
         content = self.content.encode("latin1") if isinstance(self.content, str) else self.content
         name = getattr(self.dtype, "name", None)
         shape = self.shape
-        whole = isinstance(shape, tuple) and all(type(n) is int and n >= 0 for n in shape)
+        flat = isinstance(shape, tuple) and len(shape) == 2
+        whole = flat and all(type(n) is int and 0 <= n < 2**31 for n in shape)
         if name != "u1" or not whole or not isinstance(content, bytes):
             raise ValueError("its array is not one of bytes")
         if math.prod(shape) != len(content):
@@ -93,7 +94,7 @@ class _Dispatch(dict[int, Any]):
 
     def __getitem__(self, code: int) -> Any:
         self._left -= 1
-        if not self._left:
+        if self._left < 0:
             raise pickle.UnpicklingError("it goes on and on")
         return super().__getitem__(code)
 
@@ -108,17 +109,28 @@ _Interpreter: Any = pickle._Unpickler
 class _Unpickler(_Interpreter):  # type: ignore[misc]
     def __init__(self, content: bytes) -> None:
         super().__init__(io.BytesIO(content), encoding="bytes")
+        self._left = len(content)
         codes = {code: _Interpreter.dispatch[code] for code in OPCODES}
         codes[pickle.SETITEM[0]] = _Unpickler.load_setitem
         codes[pickle.SETITEMS[0]] = _Unpickler.load_setitems
         codes[pickle.DICT[0]] = _Unpickler.load_dict
+        codes[pickle.BUILD[0]] = _Unpickler.load_build
         self.dispatch = _Dispatch(codes)
 
     def find_class(self, module: str, name: str) -> Any:
         """Only what the official files name."""
         if (module, name) not in ADMITTED:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
-        return ADMITTED[module, name]
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}"[:200])
+        found = ADMITTED[module, name]
+        return self._encode if found is _encode else found
+
+    def _encode(self, text: Any, encoding: Any = "latin1") -> bytes:
+        """Bytes from text, no more in all than the file is long."""
+        content = _encode(text, encoding)
+        self._left -= len(content)
+        if self._left < 0:
+            raise pickle.UnpicklingError("it makes more bytes than it has")
+        return content
 
     def load_setitem(self) -> None:
         """One entry of a dictionary."""
@@ -132,7 +144,14 @@ class _Unpickler(_Interpreter):  # type: ignore[misc]
 
     def load_dict(self) -> None:
         """A dictionary at once."""
-        self.append(_entries(self.pop_mark()))
+        items = self.pop_mark()
+        self.append(_entries(items))
+
+    def load_build(self) -> None:
+        """State for one of our stand-ins, and for nothing else."""
+        if type(self.stack[-2]) not in (_Array, _Dtype):
+            raise pickle.UnpicklingError("it changes something that is not an array")
+        _Interpreter.load_build(self)
 
 
 def _entries(items: list[Any]) -> dict[str, Any]:
@@ -141,8 +160,8 @@ def _entries(items: list[Any]) -> dict[str, Any]:
 
 def _text(key: Any) -> str:
     """A key, which must be text: hashing nested tuples can take for ever."""
-    if not isinstance(key, bytes | str):
-        raise ValueError("a key of its dictionary is not text")
+    if not isinstance(key, bytes | str) or len(key) > 64:
+        raise ValueError("a key of its dictionary is not a short text")
     return key.decode("latin1") if isinstance(key, bytes) else key
 
 

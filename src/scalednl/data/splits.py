@@ -36,10 +36,7 @@ class Split:
         return Split(self.images[indices], self.labels[indices], coarse)
 
     def subset(self, limit: int, seed: int = 0) -> "Split":
-        """`limit` images with the classes in their proportions, the same for the same seed.
-
-        Smaller limits give subsets of larger ones' choices, class by class.
-        """
+        """`limit` images with the classes in their proportions, the same for the same seed."""
         if not 1 <= limit <= len(self):
             raise UsageError(f"a limit of {limit} makes no sense: the split has {len(self)} images")
         return self.take(stratified(self.labels, limit, seed))

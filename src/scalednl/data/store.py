@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
@@ -21,15 +21,16 @@ from pathlib import Path
 from typing import Any
 
 import platformdirs
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from scalednl.data.archives import BROKEN, TRUSTING
 from scalednl.data.catalogue import DataInfo
-from scalednl.data.errors import DataError, explaining_disk_errors
+from scalednl.data.errors import DataError, DiskError, explaining_disk_errors
 from scalednl.data.tiny_imagenet import PACK, write_pack
-from scalednl.files import flush, write_json, write_text
+from scalednl.files import flush, flush_folder, write_json, write_text
 
 SCHEMA = 1
+PARTS = {"dataset.json", "SHA256SUMS", "files", "arrays", ".arrays.building"}
 ENVIRONMENT = "SCALEDNL_DATA"
 
 
@@ -45,6 +46,12 @@ class Description:
     class_names: tuple[str, ...]
     schema: int = SCHEMA
 
+    def __post_init__(self) -> None:
+        whole = all(type(n) is int and n > 0 for n in (self.train_images, self.test_images))
+        names = self.class_names
+        if not whole or not names or not all(isinstance(name, str) for name in names):
+            raise ValueError("its values are not of the right kinds")
+
 
 def data_root(root: Path | None = None) -> Path:
     """The folder of all data sets: as given, or $SCALEDNL_DATA, or the platform's cache folder."""
@@ -56,32 +63,62 @@ def data_root(root: Path | None = None) -> Path:
 
 
 @contextmanager
-def locked(root: Path, name: str) -> Iterator[None]:
-    """One process at a time may change a data set; the others wait."""
+def locked(root: Path, name: str, waiting: Callable[[], None] | None = None) -> Iterator[None]:
+    """One process at a time may change a data set; others say so with `waiting`, and wait.
+
+    What a replacement that died between its two renames left is put right first.
+    """
     with explaining_disk_errors(root):
         root.mkdir(parents=True, exist_ok=True)
-        with FileLock(root / f".{name}.lock"):
-            yield
+        lock = FileLock(root / f".{name}.lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            if waiting is not None:
+                waiting()
+            lock.acquire()
+    try:
+        with explaining_disk_errors(root):
+            _recover(root, name)
+        yield
+    finally:
+        lock.release()
+
+
+def find(root: Path, name: str) -> tuple[Path, Description]:
+    """Folder and description of a stored data set; an error says what is wrong with it."""
+    folder = root / name
+    if not folder.exists() and (root / f".{name}.old").exists():
+        with locked(root, name):
+            pass
+    return folder, describe(folder, name)
 
 
 def describe(folder: Path, name: str) -> Description:
     """What a stored data set is; an error says that it is not there, or what is wrong with it."""
     path = folder / "dataset.json"
+    if folder.parent.exists() and not folder.parent.is_dir():
+        raise DataError(f"{folder.parent} is not a folder: choose another one with --root")
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
         values["class_names"] = tuple(values["class_names"])
         description = Description(**values)
     except FileNotFoundError:
+        raise DataError(f"{name} is not in {folder.parent}: {_again(name)}") from None
+    except PermissionError as error:
         raise DataError(
-            f"{name} is not in {folder.parent}: run `scalednl data get {name}`"
-        ) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path} is damaged ({error}): run `scalednl data get {name}`") from error
+            f"{path} may not be read: ask its owner, or choose another --root"
+        ) from error
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DataError(f"{path} is damaged ({error}): {_again(name)}") from error
     if description.schema != SCHEMA or description.name != name:
         raise DataError(
             f"{path} is of {description.name}, schema {description.schema}, and this version reads "
-            f"schema {SCHEMA} of {name}: run `scalednl data get {name}`"
+            f"schema {SCHEMA} of {name}: {_again(name)}"
         )
+    for part in ("SHA256SUMS", "files"):
+        if not (folder / part).exists():
+            raise DataError(f"{folder} has lost {part}: {_again(name)}")
     return description
 
 
@@ -92,7 +129,7 @@ def placing(root: Path, name: str) -> Iterator[Path]:
     To be used under `locked`.
     """
     folder, staging, old = root / name, root / f".{name}.getting", root / f".{name}.old"
-    recover(root, name)
+    check_place(root, name)
     shutil.rmtree(staging, ignore_errors=True)
     try:
         staging.mkdir()
@@ -100,13 +137,26 @@ def placing(root: Path, name: str) -> Iterator[Path]:
         if folder.exists():
             folder.rename(old)
         staging.rename(folder)
+        flush_folder(root)
     finally:
-        recover(root, name)
+        _recover(root, name)
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def recover(root: Path, name: str) -> None:
-    """Undo a replacement that died between its two renames; forget one that is complete."""
+def check_place(root: Path, name: str) -> None:
+    """Refuse to put a data set where something else lies."""
+    folder = root / name
+    if not folder.exists() and not folder.is_symlink():
+        return
+    ours = not folder.is_symlink() and folder.is_dir()
+    if not ours or {path.name for path in folder.iterdir()} - PARTS:
+        raise DiskError(
+            f"{folder} is something else than a data set of ours: move it away, or choose another "
+            "folder with --root or SCALEDNL_DATA"
+        )
+
+
+def _recover(root: Path, name: str) -> None:
     folder, old = root / name, root / f".{name}.old"
     if old.exists() and not folder.exists():
         old.rename(folder)
@@ -126,6 +176,7 @@ def write_files(
         write_pack(files, target / PACK)
     for path in target.iterdir():
         flush(path)
+    flush_folder(target)
     lines = [f"{_sha256(content)}  {name}\n" for name, content in files.items()]
     write_text(folder / "SHA256SUMS", "".join(lines))
     write_json(folder / "dataset.json", asdict(description))
@@ -134,8 +185,10 @@ def write_files(
 def read_stored(folder: Path, info: DataInfo) -> dict[str, bytes]:
     """The stored files, every one of them compared with its sum."""
     sums = _sums(folder, info.name)
+    if info.cifar is not None and set(sums) != set(info.cifar.md5):
+        raise DataError(f"{folder / 'SHA256SUMS'} is damaged: {_again(info.name)}")
     files = _read_folder(folder, sums) if info.cifar is not None else _read_pack(folder, info.name)
-    again = f"run `scalednl data get {info.name}`"
+    again = _again(info.name)
     for name, right in sums.items():
         if name not in files:
             raise DataError(f"{folder / 'files'} has lost {name}: {again}")
@@ -166,18 +219,21 @@ def now() -> str:
 def _sums(folder: Path, name: str) -> dict[str, str]:
     path = folder / "SHA256SUMS"
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        sums = {line[66:]: line[:64] for line in lines}
+        lines = path.read_text(encoding="utf-8").split("\n")
+        sums = {line[66:]: line[:64] for line in lines if line}
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read: run `scalednl data get {name}`") from error
+        raise DataError(f"{path} cannot be read: {_again(name)}") from error
     if not sums:
-        raise DataError(f"{path} is empty: run `scalednl data get {name}`")
+        raise DataError(f"{path} is empty: {_again(name)}")
     return sums
 
 
 def _read_folder(folder: Path, names: Mapping[str, str]) -> dict[str, bytes]:
     paths = {name: folder / "files" / name for name in names}
-    return {name: path.read_bytes() for name, path in paths.items() if path.is_file()}
+    try:
+        return {name: path.read_bytes() for name, path in paths.items() if path.is_file()}
+    except OSError as error:
+        raise DataError(f"{error.filename} cannot be read: {error.strerror}") from error
 
 
 def _read_pack(folder: Path, name: str) -> dict[str, bytes]:
@@ -188,8 +244,12 @@ def _read_pack(folder: Path, name: str) -> dict[str, bytes]:
                 files[inside] = pack.read(inside)
     except (*BROKEN, *TRUSTING, OSError) as error:
         where = f"{path}, at {inside}," if inside else str(path)
-        raise DataError(f"{where} is damaged ({error}): run `scalednl data get {name}`") from error
+        raise DataError(f"{where} is damaged ({error}): {_again(name)}") from error
     return files
+
+
+def _again(name: str) -> str:
+    return f"run `scalednl data get {name}`"
 
 
 def _sha256(content: bytes) -> str:

@@ -9,18 +9,18 @@
 Greyscale images become RGB.
 """
 
-import io
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
 
 from scalednl.data.archives import read_members
 from scalednl.data.errors import DataError
+from scalednl.data.pictures import read_picture
 from scalednl.data.splits import Bytes, Split
 
 SIDE = 64
@@ -52,7 +52,10 @@ def read_files(source: Path) -> dict[str, bytes]:
     tops = [path.removesuffix("wnids.txt") for path in found if _last(path) == "wnids.txt"]
     if len(tops) != 1:
         count = "no" if not tops else "more than one"
-        raise DataError(f"{source} holds {count} wnids.txt, so it is not a Tiny-ImageNet")
+        raise DataError(
+            f"{source} holds {count} wnids.txt: name the archive of Tiny-ImageNet itself, or the "
+            "folder that wnids.txt lies in"
+        )
     top = tops[0]
     return {path.removeprefix(top): found[path] for path in found if path.startswith(top)}
 
@@ -155,7 +158,21 @@ def _validation_images(
         images.append((f"val/images/{name}", labels[wnid]))
     if not images:
         raise DataError(f"{source}: {table} has no image of the classes in wnids.txt")
+    _check_counts(images, table, source)
     return images
+
+
+def _check_counts(images: Images, table: str, source: Path) -> None:
+    """Every image once, every class as often: the official split has 50 of each."""
+    counts = Counter(label for _, label in images)
+    twice = [name for name, times in Counter(name for name, _ in images).items() if times > 1]
+    if twice:
+        raise DataError(f"{source}: {table} names {twice[0]} more than once; get the copy again")
+    if len(set(counts.values())) > 1:
+        raise DataError(
+            f"{source}: {table} has {min(counts.values())} images of one class and "
+            f"{max(counts.values())} of another: it is cut off; get the copy again"
+        )
 
 
 def _text(files: Mapping[str, bytes], name: str, source: Path) -> str:
@@ -184,14 +201,4 @@ def _pixels(files: Mapping[str, bytes], names: list[str], source: Path, advance:
 
 
 def _image(content: bytes, name: str, source: Path) -> Bytes:
-    try:
-        with Image.open(io.BytesIO(content), formats=["JPEG"]) as image:
-            if image.size != (SIDE, SIDE):
-                raise DataError(
-                    f"{source}: {name} is {image.width} x {image.height} pixels, not 64 x 64"
-                )
-            return np.asarray(image.convert("RGB"))
-    except (OSError, SyntaxError, ValueError, UnidentifiedImageError) as error:
-        raise DataError(
-            f"{source}: {name} is not a sound JPEG picture ({error}): get the copy again"
-        ) from error
+    return read_picture(content, "JPEG", f"{source}: {name}", SIDE, range(SIDE, SIDE + 1))

@@ -1,11 +1,14 @@
 """A network in one file: safetensors weights, and in their header how to make the network again."""
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
+from torch import Tensor
 
 from scalednl.config import ModelConfig
 from scalednl.files import replacing
@@ -31,11 +34,28 @@ def save_model(model: ResidualNetwork, path: str | Path) -> None:
     # safetensors takes no channels_last tensors.
     weights = {name: value.contiguous() for name, value in model.state_dict().items()}
     with replacing(path) as temporary:
-        save_file(weights, temporary, metadata={KEY: header})
+        try:
+            save_file(weights, temporary, metadata={KEY: header})
+        except SafetensorError as error:
+            code = errno.ENOSPC if "os error 28" in str(error) else errno.EIO
+            raise OSError(code, os.strerror(code), str(path)) from error
 
 
 def load_model(path: str | Path, device: str | torch.device = "cpu") -> ResidualNetwork:
     """The network in a file of `save_model`, in evaluation mode."""
+    weights, config = read_weights(path, device)
+    try:
+        model = create_model(config.name, config.num_classes, config.nonlocal_, config.position)
+        model.to(device).load_state_dict(weights)
+    except (ValueError, RuntimeError) as error:
+        raise ValueError(f"{path} cannot be loaded: {error}") from error
+    return model.eval()
+
+
+def read_weights(
+    path: str | Path, device: str | torch.device = "cpu"
+) -> tuple[dict[str, Tensor], ModelConfig]:
+    """The tensors in a file of `save_model`, and the network that they belong to."""
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"{path} is not there")
@@ -56,11 +76,6 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> Residual
         found = json.loads(header)
         if found["format"] != FORMAT:
             raise ValueError(f"its format is {found['format']}, and this version reads {FORMAT}")
-        config = ModelConfig.from_dict(found["model"])
-        model = create_model(config.name, config.num_classes, config.nonlocal_, config.position).to(
-            device
-        )
-        model.load_state_dict(weights)
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        return weights, ModelConfig.from_dict(found["model"])
+    except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} cannot be loaded: {error}") from error
-    return model.eval()

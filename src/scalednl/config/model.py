@@ -1,4 +1,4 @@
-"""Frozen configurations: what was asked for, checked when it is made. Imports no torch."""
+"""Blocks and networks, as asked for."""
 
 from dataclasses import asdict, dataclass
 from typing import Any

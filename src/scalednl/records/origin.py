@@ -1,4 +1,4 @@
-"""Where a number comes from: every result carries its origin. Imports no torch."""
+"""Where a number comes from: every result carries its origin."""
 
 import os
 import platform

@@ -1,0 +1,122 @@
+"""One experiment: all that decides its outcome, and nothing else."""
+
+import hashlib
+import json
+import math
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal
+
+from scalednl.config.model import NonLocalConfig
+from scalednl.config.pairs import PairsConfig
+from scalednl.errors import UsageError
+
+Schedule = Literal["steps", "one-cycle"]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A network trained on a data set by a recipe, from a seed.
+
+    Two experiments that differ only in `block` start from the same backbone and see the same
+    batches, so their seeds pair.
+    """
+
+    recipe: str = "custom"
+    """The name that it began from"""
+    data: str = "cifar10"
+    model: str = "preresnet56"
+    block: NonLocalConfig = field(default_factory=NonLocalConfig)
+    """The stack of non-local blocks; `blocks=0` is the network without"""
+    position: bool | None = None
+    """The fixed encoding before the stack; None: on where there are blocks"""
+    epochs: int = 164
+    batch: int = 128
+    """Images of a step, over all processes"""
+    accumulate: int = 1
+    """Parts that a step is cut into to save memory; batch norm sees the parts"""
+    lr: float = 0.1
+    """The largest learning rate"""
+    schedule: Schedule = "steps"
+    """"steps" divides by 10 at the milestones; "one-cycle" goes up, then down to 0, step by step"""
+    milestones: tuple[int, ...] = (81, 122)
+    """Epochs, counted from 0"""
+    momentum: float = 0.9
+    weight_decay: float = 1e-4
+    """On all parameters, batch norm's too"""
+    label_smoothing: float = 0.0
+    augment: bool = True
+    """The data set's own augmentation"""
+    limit: int | None = None
+    """Training images, the classes in their proportions; None: all"""
+    test_limit: int | None = None
+    """Test images, likewise"""
+    finetune: bool = False
+    """Begin from the weights of a network without blocks"""
+    weights: str | None = None
+    """The run or file to fine-tune"""
+    pairs: PairsConfig = field(default_factory=PairsConfig)
+    """How hard `pairs` is; other data sets ignore it"""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch", "accumulate"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"--{name} {getattr(self, name)} makes no sense: give 1 or more")
+        for name in ("limit", "test_limit"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                flag = name.replace("_", "-")
+                raise UsageError(f"--{flag} {value} makes no sense: give 1 or more")
+        for name in ("lr", "momentum", "weight_decay"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0):
+                flag = name.replace("_", "-")
+                raise UsageError(f"--{flag} {value} makes no sense: give 0 or more")
+        if not 0 <= self.label_smoothing < 1:
+            raise UsageError(f"--label-smoothing {self.label_smoothing} is not in 0 to 1")
+        if list(self.milestones) != sorted(set(self.milestones)):
+            raise UsageError(f"--milestones {self.milestones} are not in rising order")
+        if self.accumulate > self.batch:
+            raise UsageError(f"a batch of {self.batch} cannot be cut into {self.accumulate} parts")
+        if self.weights is not None and not self.finetune:
+            raise UsageError(
+                f"--weights {self.weights} is for fine-tuning: add --finetune, or take a recipe "
+                "whose name ends in -finetune"
+            )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for a file."""
+        values = asdict(self)
+        values["milestones"] = list(self.milestones)
+        return values
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Experiment":
+        """Undo `as_dict`; unknown names fail."""
+        values = dict(values)
+        values["block"] = NonLocalConfig(**values["block"])
+        values["pairs"] = PairsConfig(**values["pairs"])
+        values["milestones"] = tuple(values["milestones"])
+        return cls(**values)
+
+    @property
+    def digest(self) -> str:
+        """Twelve letters that differ when anything does."""
+        text = json.dumps(self.as_dict(), sort_keys=True)
+        return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+
+    def differences(self, other: "Experiment") -> list[str]:
+        """What another experiment has otherwise, as `name: ours, theirs`."""
+        mine, theirs = _flat(self), _flat(other)
+        return [f"{key}: {mine[key]}, {theirs[key]}" for key in mine if mine[key] != theirs[key]]
+
+
+def _flat(experiment: Experiment) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for item in fields(experiment):
+        value = getattr(experiment, item.name)
+        if isinstance(value, NonLocalConfig | PairsConfig):
+            flat |= {f"{item.name}.{name}": part for name, part in asdict(value).items()}
+        else:
+            flat[item.name] = value
+    return flat

@@ -1,0 +1,1 @@
+"""The paper: its printed numbers and its recipes. Imports no torch."""

@@ -1,0 +1,133 @@
+"""Checkpoints that are whole: written aside, flushed, checksummed, renamed; the last two kept.
+
+checkpoints/00001234/weights.safetensors   the network, as `save_model` writes it
+checkpoints/00001234/state.pt              optimizer, position, random state
+checkpoints/00001234/SHA256SUMS
+"""
+
+import errno
+import hashlib
+import pickle
+import shutil
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from scalednl.errors import CommandError
+from scalednl.files import flush, flush_folder, write_text
+from scalednl.models.residual import ResidualNetwork
+from scalednl.models.weights import read_weights, save_model
+
+SCHEMA = 1
+KEPT = 2
+# What the readers answer to damage, and torch to anything but plain values.
+UNREADABLE = (
+    *(OSError, ValueError, RuntimeError, EOFError, KeyError),
+    pickle.UnpicklingError,
+)
+FILES = ("weights.safetensors", "state.pt")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a run goes on from."""
+
+    weights: dict[str, Tensor]
+    state: dict[str, Any]
+
+
+def save_checkpoint(folder: Path, step: int, model: ResidualNetwork, state: dict[str, Any]) -> None:
+    """Write a checkpoint of a step; older ones than the last two go when it is safe on the disk."""
+    target, building = folder / f"{step:08}", folder / f".{step:08}.part"
+    try:
+        folder.mkdir(exist_ok=True)
+        _clear(building)
+        building.mkdir()
+        save_model(model, building / FILES[0])
+        torch.save({"schema": SCHEMA, **state}, building / FILES[1])
+        flush(building / FILES[1])
+        sums = [f"{_sha256(building / name)}  {name}\n" for name in FILES]
+        write_text(building / "SHA256SUMS", "".join(sums))
+        # The same step again: a run that went on from here and was stopped before its next step.
+        _clear(target)
+        building.rename(target)
+        flush_folder(folder)
+    except OSError as error:
+        _clear(building)
+        why = "its disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror
+        raise CommandError(
+            f"no checkpoint could be written to {folder}: {why}; the one before is kept, and the "
+            "same command goes on from it"
+        ) from error
+    except RuntimeError as error:
+        # torch's writer says so when the disk is full.
+        _clear(building)
+        raise CommandError(
+            f"no checkpoint could be written to {folder}: {_first_line(error)}; is the disk full? "
+            "The one before is kept, and the same command goes on from it"
+        ) from error
+    for old in _steps(folder)[:-KEPT]:
+        _clear(folder / old)
+
+
+def load_checkpoint(folder: Path) -> Checkpoint | None:
+    """The newest checkpoint that is whole, or None; a damaged one is passed over with a warning."""
+    for name in reversed(_steps(folder)):
+        try:
+            return _load(folder / name)
+        except UNREADABLE as error:
+            warnings.warn(
+                f"checkpoint {folder / name} is damaged ({_first_line(error)}): going on from the "
+                "one before",
+                stacklevel=2,
+            )
+    return None
+
+
+def newest_weights(folder: Path) -> Path | None:
+    """The weights of the newest checkpoint whose files are as they were written."""
+    for name in reversed(_steps(folder)):
+        try:
+            _check_sums(folder / name)
+        except (OSError, ValueError):
+            continue
+        return folder / name / FILES[0]
+    return None
+
+
+def _load(path: Path) -> Checkpoint:
+    _check_sums(path)
+    state = torch.load(path / FILES[1], map_location="cpu", weights_only=True)
+    if state.get("schema") != SCHEMA:
+        raise ValueError(f"its schema is {state.get('schema')}, and this version reads {SCHEMA}")
+    return Checkpoint(read_weights(path / FILES[0])[0], state)
+
+
+def _check_sums(path: Path) -> None:
+    sums = (path / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
+    right = {line[66:]: line[:64] for line in sums}
+    for name in FILES:
+        if right.get(name) != _sha256(path / name):
+            raise ValueError(f"the checksum of {name} is wrong")
+
+
+def _steps(folder: Path) -> list[str]:
+    if not folder.is_dir():
+        return []
+    return sorted(path.name for path in folder.iterdir() if path.name.isdigit())
+
+
+def _clear(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]

@@ -1,0 +1,102 @@
+"""Error and loss of a network on a split."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from scalednl.config import Experiment
+from scalednl.data.batches import Batches
+from scalednl.errors import CommandError, UsageError
+from scalednl.models.weights import load_model
+from scalednl.records.run import RunFolder
+from scalednl.train.initial import experiment_data, test_crop, weights_file
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What came out, over all images and for each class."""
+
+    error_pct: float
+    loss: float
+    class_error_pct: list[float | None]
+    """None where a class has no image"""
+    images: int
+
+
+@torch.no_grad()
+def evaluate(model: nn.Module, batches: Batches, classes: int) -> Evaluation:
+    """Run all batches in evaluation mode; over several processes, all get the joint result."""
+    was_training = model.training
+    model.eval()
+    device = batches.device
+    loss = torch.zeros((), dtype=_wide(device), device=device)
+    wrong, seen = (torch.zeros(classes, dtype=torch.long, device=device) for _ in range(2))
+    for batch in batches.epoch(0):
+        scores = model(batch.images).float()
+        loss += F.cross_entropy(scores, batch.labels, reduction="sum")
+        mistakes = (scores.argmax(1) != batch.labels).long()
+        wrong.index_add_(0, batch.labels, mistakes)
+        seen.index_add_(0, batch.labels, torch.ones_like(mistakes))
+    model.train(was_training)
+    for total in (loss, wrong, seen):
+        sum_over_ranks(total)
+    images = int(seen.sum())
+    pairs = zip(wrong.tolist(), seen.tolist(), strict=True)
+    return Evaluation(
+        100 * int(wrong.sum()) / images,
+        loss.item() / images,
+        [100 * mistakes / count if count else None for mistakes, count in pairs],
+        images,
+    )
+
+
+def evaluate_source(
+    source: Path, name: str | None, limit: int | None, root: Path | None
+) -> dict[str, Any]:
+    """Test the network of a run directory or a weights file, as `scalednl eval` prints it."""
+    folder = RunFolder(source)
+    experiment = folder.read_config()[0] if folder.exists() else None
+    if experiment is None and name is None:
+        raise UsageError(f"{source} does not say what it was trained on: add --data NAME")
+    if experiment is None or name not in (None, experiment.data):
+        experiment = Experiment(data=str(name))
+    experiment = replace(experiment, limit=None, batch=1, test_limit=limit or experiment.test_limit)
+    try:
+        model = load_model(weights_file(source))
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    data = experiment_data(experiment, root)
+    assert model.config is not None
+    if model.config.num_classes != len(data.class_names):
+        raise CommandError(
+            f"{source} tells {model.config.num_classes} classes apart, and {experiment.data} has "
+            f"{len(data.class_names)}"
+        )
+    batches = Batches(
+        data, data.test, min(200, len(data.test)), test_crop(experiment), shuffle=False
+    )
+    network = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    found = evaluate(network, batches, len(data.class_names))
+    return {
+        "source": str(source),
+        "data": experiment.data,
+        "images": found.images,
+        "test_error_pct": found.error_pct,
+        "test_loss": found.loss,
+        "class_error_pct": dict(zip(data.class_names, found.class_error_pct, strict=True)),
+    }
+
+
+def sum_over_ranks(value: Tensor) -> None:
+    """Add up a tensor over all processes, in place; nothing to do for one."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.all_reduce(value)
+
+
+def _wide(device: torch.device) -> torch.dtype:
+    """The widest float type of a device."""
+    return torch.float32 if device.type == "mps" else torch.float64
