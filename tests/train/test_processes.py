@@ -15,6 +15,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+import scalednl
 from scalednl.records.run import RunFolder
 from tests.train.small import OPTIONS
 
@@ -119,9 +120,9 @@ def test_signals_save_and_exit(tmp_path: Path, number: signal.Signals, code: int
 
 
 def test_two_processes_are_one_run(tmp_path: Path) -> None:
-    """Two gloo ranks end with the errors that both agree on, and go on after an interruption.
+    """Two gloo ranks end with the same weights, recorded once, however they were started.
 
-    Launched by torchrun, then by Fabric's own launcher.
+    Launched by torchrun, by Fabric's own launcher, and by `fabric run`.
     """
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
     torchrun += ["--master-port", "0", "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
@@ -133,8 +134,21 @@ def test_two_processes_are_one_run(tmp_path: Path) -> None:
     process = _start("--out", str(tmp_path / "fabric"), "--epochs", "2", "--devices", "2")
     output = _end(process)
     assert process.returncode == 0, output
-    assert _same_weights(tmp_path / "torchrun", tmp_path / "fabric")
-    for name in ("torchrun", "fabric"):
+    command = [str(Path(sys.executable).with_name("fabric")), "run", "--accelerator", "cpu"]
+    command += [
+        "--devices",
+        "2",
+        "--strategy",
+        "ddp",
+        str(Path(scalednl.__file__).with_name("__main__.py")),
+    ]
+    options = ["train", "pairs-scaled", *OPTIONS, "--out", str(tmp_path / "run"), "--epochs", "2"]
+    process = _start(module=[*command, *options])
+    output = _end(process)
+    assert process.returncode == 0, output
+    for name in ("fabric", "run"):
+        assert _same_weights(tmp_path / "torchrun", tmp_path / name)
+    for name in ("torchrun", "fabric", "run"):
         folder = RunFolder(tmp_path / name)
         assert [epoch["epoch"] for epoch in folder.read_epochs()] == [0, 1]
         assert folder.read_config()[1]["world"] == 2

@@ -17,7 +17,7 @@ PRECISIONS = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
 def make_fabric(settings: RunSettings) -> Fabric:
     """Fabric for these settings; `torchrun` and `fabric run` count the processes themselves."""
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
-    if os.environ.get("LT_CLI_USED") == "1":
+    if _started_by_fabric_run():
         return Fabric()
     devices, nodes = settings.devices, settings.nodes
     if "TORCHELASTIC_RUN_ID" in os.environ:
@@ -35,6 +35,12 @@ def make_fabric(settings: RunSettings) -> Fabric:
     )
 
 
+def launch(fabric: Fabric) -> None:
+    """Start the other processes, where `fabric run` has not done so."""
+    if not _started_by_fabric_run():
+        fabric.launch()
+
+
 def is_first_process() -> bool:
     """Whether this process is rank 0, told before any of them have met."""
     return all(os.environ.get(name, "0") == "0" for name in ("RANK", "LOCAL_RANK", "NODE_RANK"))
@@ -46,6 +52,10 @@ def peak_memory_mb(device: torch.device) -> float:
         return torch.cuda.max_memory_allocated(device) / 1e6
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (1e6 if sys.platform == "darwin" else 1e3)
+
+
+def _started_by_fabric_run() -> bool:
+    return os.environ.get("LT_CLI_USED") == "1"
 
 
 def _accelerator(settings: RunSettings) -> str:

@@ -12,7 +12,7 @@ from scalednl.config import Experiment, RunSettings
 from scalednl.data import ImageData
 from scalednl.errors import CommandError, UsageError
 from scalednl.records.run import RunFolder, Status
-from scalednl.train.devices import is_first_process, make_fabric
+from scalednl.train.devices import is_first_process, launch, make_fabric
 from scalednl.train.events import Events
 from scalednl.train.initial import (
     experiment_data,
@@ -65,7 +65,7 @@ def run(
         if is_first_process():
             _make(folder)
             held.enter_context(folder.locked())
-        fabric.launch()
+        launch(fabric)
         display = Display(experiment.epochs, quiet or fabric.global_rank != 0)
         trainer = Trainer(experiment, data, network, fabric, compiled=settings.compile)
         keeper = held.enter_context(_keeping(folder, settings, trainer, data, display))
