@@ -20,6 +20,8 @@ class Events:
 
             self._writer = SummaryWriter(str(self._folder), purge_step=step)
         for name in CURVES:
+            if record[name] is None:
+                continue
             self._writer.add_scalar(name, record[name], step)
         self._writer.flush()
 

@@ -1,5 +1,6 @@
 """The training loop: steps, tests, checkpoints, and every way to end."""
 
+import math
 import time
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -218,7 +219,7 @@ class Trainer:
             "lr": self._optimizer.param_groups[0]["lr"],
             "train_loss": progress.loss_sum / progress.seen,
             "train_error_pct": 100 * progress.wrong / progress.seen,
-            "test_loss": self.evaluation.loss,
+            "test_loss": self.evaluation.loss if math.isfinite(self.evaluation.loss) else None,
             "test_error_pct": self.evaluation.error_pct,
             "class_error_pct": self.evaluation.class_error_pct,
             "seconds": progress.seconds,
