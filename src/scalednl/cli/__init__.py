@@ -5,11 +5,13 @@ import sys
 import tyro
 
 from scalednl import __version__
+from scalednl.cli.bench import bench
 from scalednl.cli.demo import demo
 from scalednl.cli.export import export
 from scalednl.errors import CommandError, UsageError
 
 app = tyro.extras.SubcommandApp()
+app.command(bench, name="bench", help="Measure what the block costs on this machine.")
 app.command(demo)
 app.command(export)
 
