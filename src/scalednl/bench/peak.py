@@ -1,7 +1,8 @@
 """Peak memory of one piece of work, each in a fresh process: nothing earlier can hide in it.
 
-The number is the growth of the process's resident memory, from just before the work to its peak. The
-parent's `ru_maxrss` would not do: a process that is started with exec inherits its parent's.
+The number is the growth of the process's resident memory up to its peak, from just before the step,
+or from before its inputs were made. `ru_maxrss` would not do: a process that is started with exec
+inherits its parent's.
 """
 
 import multiprocessing
@@ -29,11 +30,17 @@ class Peak:
     seconds: float
 
 
-def peak_of(prepare: Prepare, *arguments: Any, device: str = "cpu", runs: int = 2) -> Peak:
+def peak_of(
+    prepare: Prepare,
+    *arguments: Any,
+    device: str = "cpu",
+    runs: int = 2,
+    with_inputs: bool = False,
+) -> Peak:
     """Peak memory of `runs` runs of the step that `prepare(*arguments)` makes, in a new process.
 
-    `prepare` is a function of a module, so that the process can find it. On a GPU it is the
-    device's memory that is reported, not the process's.
+    `prepare` is a function of a module, so that the process can find it; `with_inputs` counts what
+    it makes too. On a GPU it is the device's memory that is reported, not the process's.
     """
     methods = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
@@ -41,7 +48,7 @@ def peak_of(prepare: Prepare, *arguments: Any, device: str = "cpu", runs: int = 
         # torch is imported once, in a process that never computes: each child starts in no time.
         context.set_forkserver_preload([__name__, prepare.__module__])
     receiver, sender = context.Pipe(duplex=False)
-    options = (device, runs, torch.get_num_threads())
+    options = (device, runs, with_inputs, torch.get_num_threads())
     child = context.Process(target=_work, args=(sender, prepare, arguments, *options))
     child.start()
     sender.close()
@@ -65,14 +72,16 @@ def _work(
     arguments: tuple[Any, ...],
     device: str,
     runs: int,
+    with_inputs: bool,
     threads: int,
 ) -> None:
     from scalednl.bench.measure import interleaved
 
     torch.set_num_threads(threads)
     try:
-        step = prepare(*arguments)
         before = _start_of_peak(device)
+        step = prepare(*arguments)
+        before = before if with_inputs else _start_of_peak(device)
         times = interleaved({"": step}, runs, warm_up=0, device=device)[""]
         sender.send(Peak(max(0, _peak(device) - before), times[-1]))
     except (RuntimeError, MemoryError) as error:
