@@ -15,7 +15,12 @@ MAY_IMPORT = {
     "records": {"__init__"},
     "models": {"ops", "blocks", "config", "models", "files"},
     "export": {"ops", "blocks", "models"},
-    "bench": {"ops", "blocks", "models", "config", "records", "files", "errors", "bench"},
+    "paper": set(),
+    "charts": {"charts"},
+    "bench": {
+        *("ops", "blocks", "models", "config", "records", "files", "errors"),
+        *("paper", "charts", "bench"),
+    },
     "demo": {"ops", "blocks", "bench"},
     "cli": {"cli", "errors", "demo", "export", "models", "bench", "__init__"},
     "__main__": {"cli"},

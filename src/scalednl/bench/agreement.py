@@ -7,6 +7,7 @@ and at a sample of query pixels, which attend to all others, where it does not.
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -97,7 +98,7 @@ def _literal(network: nn.Module) -> Iterator[None]:
     """The network with every block computed by the literal equations."""
     blocks = [module for module in network.modules() if isinstance(module, NonLocal2d)]
     for block in blocks:
-        block.forward = lambda x, block=block: reference_block(block, x)  # type: ignore[method-assign]
+        block.forward = partial(reference_block, block)  # type: ignore[method-assign]
     try:
         yield
     finally:

@@ -51,7 +51,8 @@ class Variant:
         network = create_model(MODEL, CLASSES, config)
         if self.rows:
             use_rows(network)
-        return network.to(device=device, memory_format=torch.channels_last)
+        network = network.to(device)
+        return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
 def images(batch: int, device: str = "cpu") -> tuple[Tensor, Tensor]:
@@ -70,7 +71,7 @@ def training_iteration(variant: Variant, batch: int, device: str = "cpu") -> Cal
 
     def step() -> None:
         optimizer.zero_grad(set_to_none=True)
-        F.cross_entropy(network(x), y).backward()  # type: ignore[no-untyped-call]
+        F.cross_entropy(network(x), y).backward()
         optimizer.step()
 
     return step

@@ -34,8 +34,9 @@ class BenchOptions:
             )
         if not re.fullmatch(r"cpu|cuda(:\d+)?", self.device):
             raise UsageError(f"--device {self.device} is unknown: use cpu, cuda or cuda:0")
-        if self.out is not None and self.out.exists() and not self.out.is_dir():
-            raise UsageError(f"--out {self.out} is a file: give a folder")
+        for path in () if self.out is None else (self.out, *self.out.parents):
+            if path.exists() and not path.is_dir():
+                raise UsageError(f"--out {self.out}: {path} is a file, give a folder")
 
     def runs(self, usual: int, quick: int = MIN_REPEATS) -> int:
         """How many runs: those asked for, else `usual`, or `quick` in a hurry."""

@@ -121,9 +121,7 @@ def _row(setting: Setting, name: str, cost: Cost, ratios: tuple[float, float]) -
     ]
 
 
-def _record(
-    setting: Setting, name: str, cost: Cost, ratios: tuple[float, float]
-) -> dict[str, Any]:
+def _record(setting: Setting, name: str, cost: Cost, ratios: tuple[float, float]) -> dict[str, Any]:
     return {
         "batch": setting.batch,
         "channels": setting.channels,

@@ -42,11 +42,9 @@ def peak_of(
     `prepare` is a function of a module, so that the process can find it; `with_inputs` counts what
     it makes too. On a GPU it is the device's memory that is reported, not the process's.
     """
-    methods = multiprocessing.get_all_start_methods()
-    context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
-    if "forkserver" in methods:
-        # torch is imported once, in a process that never computes: each child starts in no time.
-        context.set_forkserver_preload([__name__, prepare.__module__])
+    # torch is imported once, in a process that never computes: each child starts in no time.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, prepare.__module__])
     receiver, sender = context.Pipe(duplex=False)
     options = (device, runs, with_inputs, torch.get_num_threads())
     child = context.Process(target=_work, args=(sender, prepare, arguments, *options))

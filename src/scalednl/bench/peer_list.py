@@ -1,9 +1,10 @@
 """Other people's attention over maps, each made as its documentation makes it."""
 
-import importlib.util
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -32,7 +33,7 @@ class Peer:
         """Why it cannot be measured here; "" if it can."""
         if not self.package:
             return ""
-        if importlib.util.find_spec(self.package) is None:
+        if find_spec(self.package) is None:
             return "not installed: make peers"
         try:
             self.create(16)
@@ -100,40 +101,33 @@ def _literal_attention(module: nn.Module, x: Tensor) -> Tensor:
 
 def _timm(channels: int) -> nn.Module:
     torchvision_operators.declare()
-    from timm.layers import NonLocalAttn
-
-    return NonLocalAttn(channels)
+    return import_module("timm.layers").NonLocalAttn(channels)
 
 
 def _mmcv(channels: int, mode: str) -> nn.Module:
-    from mmcv.cnn import NonLocal2d
-
-    return NonLocal2d(channels, mode=mode)
+    return import_module("mmcv.cnn").NonLocal2d(channels, mode=mode)
 
 
 def _linear(channels: int) -> nn.Module:
-    from linear_attention_transformer.images import ImageLinearAttention
-
+    make = import_module("linear_attention_transformer.images").ImageLinearAttention
     width = channels // HEADS
-    return Residual(ImageLinearAttention(channels, heads=HEADS, key_dim=width, value_dim=width))
+    return Residual(make(channels, heads=HEADS, key_dim=width, value_dim=width))
 
 
 def _performer(channels: int) -> nn.Module:
-    from performer_pytorch import SelfAttention
-
-    return OnRows(SelfAttention(channels, heads=HEADS, dim_head=channels // HEADS))
+    make = import_module("performer_pytorch").SelfAttention
+    return OnRows(make(channels, heads=HEADS, dim_head=channels // HEADS))
 
 
 def _nystrom(channels: int) -> nn.Module:
-    from nystrom_attention import NystromAttention
-
-    return OnRows(NystromAttention(channels, heads=HEADS, dim_head=channels // HEADS))
+    make = import_module("nystrom_attention").NystromAttention
+    return OnRows(make(channels, heads=HEADS, dim_head=channels // HEADS))
 
 
 def _axial(channels: int) -> nn.Module:
-    from axial_attention import AxialAttention
-
-    return Residual(AxialAttention(channels, heads=HEADS, dim_index=1))
+    return Residual(
+        import_module("axial_attention").AxialAttention(channels, heads=HEADS, dim_index=1)
+    )
 
 
 PEERS = (

@@ -65,7 +65,9 @@ def run(options: BenchOptions) -> None:
             contenders = _contenders(channels, x.requires_grad_())
         with session.step(f"{repeats} runs of each in turns, {shape}"):
             measured = _measure(contenders, x, repeats, session.device)
-        print(f"{shape}, {HEADS} heads where they can be chosen; median (quartiles) of {repeats}.\n")
+        print(
+            f"{shape}, {HEADS} heads where they can be chosen; median (quartiles) of {repeats}.\n"
+        )
         print_table(HEAD, _rows(contenders, measured))
         print("agreement: with the paper's equations, or with our block of the same weights.\n")
         records.append({"shape": list(x.shape), "rows": _records(contenders, measured)})
@@ -127,9 +129,7 @@ def _measure(
     for module in there.values():
         module.eval()
     forward = timings({i: inference_step(m, x) for i, m in there.items()}, repeats, device=device)
-    return {
-        int(i): Measured(contenders[int(i)], training[i], forward[i], kept[i]) for i in there
-    }
+    return {int(i): Measured(contenders[int(i)], training[i], forward[i], kept[i]) for i in there}
 
 
 def _rows(contenders: Sequence[Contender], measured: dict[int, Measured]) -> list[list[str]]:

@@ -14,7 +14,7 @@ from scalednl.bench.session import Session, print_table
 from scalednl.bench.shapes import features
 from scalednl.bench.timing import Timing
 from scalednl.blocks import NonLocal2d
-from scalednl.charts import Panel, Series, line_chart
+from scalednl.charts import Dot, Row, dot_chart
 from scalednl.ops.planner import Choice
 
 SIDES = (7, 8, 14, 16, 28, 32, 56)
@@ -98,7 +98,9 @@ def run(options: BenchOptions) -> None:
     print(f"One block with batch norm, channels_last; median (quartiles) of {repeats}.\n")
     print_table(HEAD, [outcome.row() for outcome in outcomes])
     missed = sum(outcome.regret > NEAR for outcome in outcomes)
-    goal = Goal(f"share of {len(outcomes)} picks over 10 % from the fastest", missed / len(outcomes), 0.10)
+    goal = Goal(
+        f"share of {len(outcomes)} picks over 10 % from the fastest", missed / len(outcomes), 0.10
+    )
     print_table(GOAL_HEAD, [goal.row()])
     picked = Counter(outcome.picked for outcome in outcomes)
     print("Picked: " + ", ".join(f"{name} {n} times" for name, n in picked.most_common()) + "\n")
@@ -132,7 +134,9 @@ def _outcome(shape: Shape, repeats: int, device: str) -> Outcome:
     for choice in choices:
         block = _block(shape, device)
         block._forced = choice
-        found = training_error(block, x[:2], grad[:2]) if shape.training else sampled_error(block, x)
+        found = (
+            training_error(block, x[:2], grad[:2]) if shape.training else sampled_error(block, x)
+        )
         error = max(error, require(found, f"{name_of(choice)} at {shape}"))
         step = training_step(block, x, grad) if shape.training else inference_step(block, x)
         steps[name_of(choice)] = step
@@ -142,9 +146,7 @@ def _outcome(shape: Shape, repeats: int, device: str) -> Outcome:
 
 def _block(shape: Shape, device: str) -> NonLocal2d:
     torch.manual_seed(0)
-    block = NonLocal2d(
-        shape.channels, heads=shape.heads, embed_channels=shape.embed, norm_init=1.0
-    )
+    block = NonLocal2d(shape.channels, heads=shape.heads, embed_channels=shape.embed, norm_init=1.0)
     return block.to(device).train(shape.training)
 
 
@@ -154,25 +156,26 @@ def name_of(choice: Choice) -> str:
 
 
 def _chart(outcomes: list[Outcome], where: str) -> str:
-    panels = []
-    for title, training in (("training", True), ("evaluation", False)):
-        series = []
-        for name, colour in (("gram + norm", "green"), ("gram", "blue"), ("associative", "red")):
-            points = [
-                (float(o.shape.side**2), o.regret)
-                for o in outcomes
-                if o.picked == name and o.shape.training == training
-            ]
-            if points:
-                note = f"picked {len(points)} times"
-                series.append(Series(name, colour, sorted(points), note, joined=False))
-        panels.append(Panel(title, series))
-    sides = sorted({o.shape.side for o in outcomes})
-    return line_chart(
+    """Every shape's regret, a row a number of channels; the worst is written beside the dots."""
+    rows = []
+    for channels in sorted({outcome.shape.channels for outcome in outcomes}):
+        columns = []
+        for training in (True, False):
+            regrets = sorted(
+                (
+                    outcome.regret
+                    for outcome in outcomes
+                    if (outcome.shape.channels, outcome.shape.training) == (channels, training)
+                ),
+                reverse=True,
+            )
+            columns.append([Dot(regret, f"x{regret:.2f}") for regret in regrets])
+        name = f"{channels} channels, {len(columns[0])} shapes"
+        rows.append(Row(name, "green", columns))
+    return dot_chart(
         "The planner's pick: its time over the fastest order's",
-        panels,
-        x_label="pixels",
-        y_label="regret (1 is a perfect pick)",
-        x_ticks=[(float(side**2), f"{side}²") for side in sides],
-        foot=f"{where}. One marker a shape.",
+        ["training", "evaluation"],
+        rows,
+        start=1,
+        foot=f"1 is a perfect pick; the worst is written out. {where}.",
     )

@@ -15,6 +15,8 @@ from scalednl.bench.timing import Timing
 from scalednl.charts import Panel, Series, line_chart
 
 CHANNELS, SIDE = 64, 32
+SIDES = (8, 16, 32, 64, 128, 256, 512)
+WIDTHS = (32, 64, 128, 256, 512)
 MODES = {"forward": False, "forward + backward": True}
 
 
@@ -42,8 +44,8 @@ class Limits:
 def run(options: BenchOptions, budget: int) -> None:
     """Measure, print, and keep."""
     session = Session("scaling", options)
-    sides = [2**e for e in range(3, 9 if options.quick else 10)]
-    widths = (32, 128, 512) if options.quick else (32, 64, 128, 256, 512)
+    sides = SIDES[:6] if options.quick else SIDES
+    widths = WIDTHS[::2] if options.quick else WIDTHS
     limits = Limits(budget, 3.0 if options.quick else 8.0)
     repeats = options.runs(usual=7)
     by_side = _sweep(session, [(CHANNELS, side) for side in sides], limits, repeats)
@@ -157,7 +159,7 @@ def _record(point: Point) -> dict[str, Any]:
 
 
 def _chart(
-    points: list[Point], exponents: dict[tuple[str, str], float], sides: list[int], where: str
+    points: list[Point], exponents: dict[tuple[str, str], float], sides: tuple[int, ...], where: str
 ) -> str:
     panels = []
     for mode in MODES:

@@ -95,9 +95,7 @@ def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         )
         return f"| {' | '.join(cells)} |"
 
-    rule = "|".join(
-        "-" * (w + 1) + (":" if r else "-") for w, r in zip(widths, right, strict=True)
-    )
+    rule = "|".join("-" * (w + 1) + (":" if r else "-") for w, r in zip(widths, right, strict=True))
     print("\n".join([line(head), f"|{rule}|", *(line(row) for row in rows)]) + "\n", flush=True)
 
 

@@ -38,9 +38,9 @@ def run(options: BenchOptions, batch: int | None = None) -> None:
     goals = goals_of(lines, inference)
     print(
         f"PreResNet-56, batch {batch}, channels_last: one training step, median (quartiles) of "
-        f"{repeats} in milliseconds.\nkept: bytes for backward; peak: growth of the process; x: over "
-        "no blocks, beside it the paper's;\nerror: of a block against the paper's equations, "
-        "value and gradients.\n"
+        f"{repeats} in ms;\nkept: bytes for backward; peak: growth of the process; "
+        "x: over no blocks, the paper's beside it;\n"
+        "error: of a block against the paper's equations, value and gradients.\n"
     )
     print_table(HEAD, [row_of(line, lines[0]) for line in lines])
     print_table(GOAL_HEAD, [goal.row() for goal in goals])
@@ -67,9 +67,7 @@ def _variants(heads: tuple[int, ...]) -> list[Variant]:
     return found
 
 
-def _measure(
-    session: Session, variants: list[Variant], batch: int, repeats: int
-) -> list[Line]:
+def _measure(session: Session, variants: list[Variant], batch: int, repeats: int) -> list[Line]:
     device = session.device
     errors = {}
     with session.step(f"agreement of {len(variants)} networks with the paper's equations"):

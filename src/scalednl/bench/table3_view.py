@@ -109,7 +109,7 @@ def chart(lines: Sequence[Line], where: str) -> str:
         ["time of a training step", "bytes kept for backward", "peak memory"],
         rows,
         start=1,
-        foot=f"Filled: measured, with quartiles ({where}). Hollow: the paper, where it has a number.",
+        foot=f"Filled: measured, with quartiles ({where}). Hollow: the paper, where it has one.",
     )
 
 

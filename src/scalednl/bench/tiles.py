@@ -32,10 +32,11 @@ class Tiled:
         return asdict(self)
 
     def __str__(self) -> str:
+        peak, tile = short_bytes(self.peak_bytes), short_bytes(self.tile_bytes)
         return (
             f"In {self.tiles} tiles through Moments, {self.side}x{self.side} pixels attend to one "
-            f"another in {short_bytes(self.peak_bytes)}\n(a tile is {short_bytes(self.tile_bytes)}); "
-            f"error against the whole map at once {self.error:.0e}."
+            f"another in {peak};\na tile is {tile}, the error against the whole map at once "
+            f"{self.error:.0e}."
         )
 
 

@@ -50,9 +50,8 @@ class Timing:
 
     def __str__(self) -> str:
         """The median and the quartiles around it, in milliseconds."""
-        low, high = self.quartiles
         digits = 0 if self.median >= 0.1 else 1 if self.median >= 0.01 else 2
-        middle, low, high = (f"{v * 1e3:.{digits}f}" for v in (self.median, low, high))
+        middle, low, high = (f"{v * 1e3:.{digits}f}" for v in (self.median, *self.quartiles))
         return f"{middle} ({low}-{high})"
 
 

@@ -35,7 +35,7 @@ def dot_chart(
     *,
     log: bool = False,
     start: float | None = None,
-    names: float = 190,
+    names: float = 205,
     foot: str = "",
 ) -> str:
     """Rows of dots over one axis a column; `start` is where the axes begin, where that matters."""
@@ -62,13 +62,14 @@ def _axis(dots: Sequence[Dot], left: float, log: bool, start: float | None) -> A
     if log:
         return Axis(low / 1.4, high * 1.4, left, left + _PLOT, log=True)
     low = low if start is None else start
-    return Axis(low, high + 0.08 * (high - low), left, left + _PLOT, log=False)
+    room = max(0.08 * (high - low), 0.02 * low)
+    return Axis(low, high + room, left, left + _PLOT, log=False)
 
 
 def _column(title: str, rows: Sequence[Row], index: int, axis: Axis) -> list[str]:
     bottom = _TOP + _ROW * len(rows) + 6
     parts = [text(axis.start, _TOP - 20, title)]
-    for value in axis.ticks():
+    for value in _ticks(axis):
         parts.append(line(axis(value), _TOP - 6, axis(value), bottom))
         parts.append(text(axis(value), bottom + 15, f"{value:g}", anchor="middle", kind="soft"))
     for number, row in enumerate(rows):
@@ -79,15 +80,21 @@ def _column(title: str, rows: Sequence[Row], index: int, axis: Axis) -> list[str
                 style = f"stroke:var(--{row.colour});stroke-width:2;opacity:.55"
                 parts.append(line(axis(dot.low), at, axis(dot.high), at, kind="", style=style))
         for dot in sorted(dots, key=lambda d: not d.hollow):
-            parts.append(
-                marker(axis(dot.value), at, row.colour, hollow=dot.hollow, says=dot.words)
-            )
+            parts.append(marker(axis(dot.value), at, row.colour, hollow=dot.hollow, says=dot.words))
         parts += _words(dots, axis, at, row.colour)
     return parts
 
 
+def _ticks(axis: Axis) -> list[float]:
+    """Round values, and where a linear axis begins, unless that would crowd the first of them."""
+    ticks = axis.ticks()
+    if axis.log or (ticks and axis(ticks[0]) - axis.start < 24):
+        return ticks
+    return [axis.low, *ticks]
+
+
 def _words(dots: Sequence[Dot], axis: Axis, at: float, colour: str) -> list[str]:
-    """The value right of the rightmost dot, if there is only one to say."""
+    """The first filled dot's words, right of the rightmost dot."""
     said = [dot for dot in dots if not dot.hollow]
     if not said:
         return []

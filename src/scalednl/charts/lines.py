@@ -18,7 +18,6 @@ class Series:
     colour: str
     points: Sequence[tuple[float, float]]
     note: str = ""
-    joined: bool = True
 
 
 @dataclass(frozen=True)
@@ -75,10 +74,9 @@ def _lines(series: Sequence[Series], x: Axis, y: Axis) -> list[str]:
     parts, ends = [], []
     for one in series:
         placed = [(x(a), y(b)) for a, b in one.points]
-        if one.joined:
-            parts.append(path(placed, one.colour, _DASHES[one.colour]))
+        parts.append(path(placed, one.colour, _DASHES[one.colour]))
         parts += [
-            marker(px, py, one.colour, hollow=not one.joined, says=f"{one.name}: {b:.4g}")
+            marker(px, py, one.colour, says=f"{one.name}: {b:.4g}")
             for (px, py), (_, b) in zip(placed, one.points, strict=True)
         ]
         ends.append(placed[-1])

@@ -87,9 +87,7 @@ def text(
 def line(x1: float, y1: float, x2: float, y2: float, *, kind: str = "grid", style: str = "") -> str:
     """A straight line."""
     rest = f' style="{style}"' if style else ""
-    return (
-        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind}"{rest}/>'
-    )
+    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind}"{rest}/>'
 
 
 def path(points: Sequence[tuple[float, float]], colour: str, dash: str = "") -> str:
