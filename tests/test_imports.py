@@ -15,7 +15,7 @@ MAY_IMPORT = {
     "records": {"__init__"},
     "models": {"ops", "blocks", "config", "models", "files"},
     "export": {"ops", "blocks", "models"},
-    "paper": set(),
+    "paper": {"config", "errors", "paper"},
     "charts": {"charts"},
     "bench": {
         *("ops", "blocks", "models", "config", "records", "files", "errors"),

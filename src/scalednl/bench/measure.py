@@ -85,18 +85,21 @@ def inference_step(module: nn.Module, x: Tensor) -> Step:
 def bytes_kept(module: nn.Module, x: Tensor) -> int:
     """Bytes that one forward pass keeps for backward: distinct storages, parameters left out."""
     own = {p.untyped_storage().data_ptr() for p in module.parameters()}
-    seen: dict[int, int] = {}
+    seen: dict[int, torch.UntypedStorage] = {}
 
-    def note(tensor: Tensor) -> Tensor:
+    # Nothing is handed on: a result that its own graph held would never be freed.
+    def note(tensor: Tensor) -> None:
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in own:
-            seen[storage.data_ptr()] = storage.nbytes()
-        return tensor
+            seen[storage.data_ptr()] = storage
 
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        result = module(x)
-    del result
-    return sum(seen.values())
+    with torch.autograd.graph.saved_tensors_hooks(note, _never):
+        module(x)
+    return sum(storage.nbytes() for storage in seen.values())
+
+
+def _never(_: None) -> Tensor:
+    raise RuntimeError("what was only counted cannot be differentiated")
 
 
 def multiply_adds(step: Step) -> int:

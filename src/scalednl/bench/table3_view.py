@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scalednl import paper
 from scalednl.bench.goals import Goal
 from scalednl.bench.networks import Variant
 from scalednl.bench.options import short_bytes
 from scalednl.bench.timing import Timing
 from scalednl.charts import Dot, Row, dot_chart
+from scalednl.paper import tables
 
 HEAD = ["network", "heads", "step, ms", "x", "paper x"]
 HEAD += ["kept", "x", "peak", "x", "paper x", "error"]
@@ -31,7 +31,7 @@ class Line:
         """The paper's ratio; it has plain softmax and the associative form, to 4 heads."""
         attention = {"softmax plain": "softmax", "associative": "scaled"}
         named = attention.get(self.variant.method.partition(",")[0])
-        return None if named is None else paper.table3_ratio(named, column, self.variant.heads)
+        return None if named is None else tables.table3_ratio(named, column, self.variant.heads)
 
 
 def row_of(line: Line, plain: Line) -> list[str]:
