@@ -5,13 +5,12 @@ from typing import Any
 
 import torch
 
-from scalednl.bench.agreement import require, training_error
 from scalednl.bench.forms import AssociativeRows
 from scalednl.bench.goals import GOAL_HEAD, Goal
 from scalednl.bench.measure import bytes_kept, timings, training_step
 from scalednl.bench.options import BenchOptions, short_bytes
 from scalednl.bench.session import Session, print_table
-from scalednl.bench.shapes import features
+from scalednl.bench.shapes import checked_error, features
 from scalednl.bench.timing import Timing
 from scalednl.blocks import NonLocal2d
 
@@ -90,10 +89,8 @@ def run(options: BenchOptions) -> None:
 def _costs(setting: Setting, repeats: int, device: str) -> dict[str, Cost]:
     x, grad = features(setting.batch, setting.channels, setting.side, device)
     blocks = {name: _block(name, setting.channels, device) for name in METHODS}
-    # The literal equations take the map of two images whole.
     errors = {
-        name: require(training_error(block, x[:2], grad[:2]), f"{name} at {setting}")
-        for name, block in blocks.items()
+        name: checked_error(block, x, f"{name} at {setting}") for name, block in blocks.items()
     }
     kept = {name: bytes_kept(block, x) for name, block in blocks.items()}
     steps = {name: training_step(block, x, grad) for name, block in blocks.items()}

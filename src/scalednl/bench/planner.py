@@ -6,12 +6,11 @@ from typing import Any
 
 import torch
 
-from scalednl.bench.agreement import require, sampled_error, training_error
 from scalednl.bench.goals import GOAL_HEAD, Goal
 from scalednl.bench.measure import Step, inference_step, timings, training_step
 from scalednl.bench.options import BenchOptions
 from scalednl.bench.session import Session, print_table
-from scalednl.bench.shapes import features
+from scalednl.bench.shapes import checked_error, features
 from scalednl.bench.timing import Timing
 from scalednl.blocks import NonLocal2d
 from scalednl.charts import Dot, Row, dot_chart
@@ -134,10 +133,7 @@ def _outcome(shape: Shape, repeats: int, device: str) -> Outcome:
     for choice in choices:
         block = _block(shape, device)
         block._forced = choice
-        found = (
-            training_error(block, x[:2], grad[:2]) if shape.training else sampled_error(block, x)
-        )
-        error = max(error, require(found, f"{name_of(choice)} at {shape}"))
+        error = max(error, checked_error(block, x, f"{name_of(choice)} at {shape}"))
         step = training_step(block, x, grad) if shape.training else inference_step(block, x)
         steps[name_of(choice)] = step
     picked = _block(shape, device).plan(x.shape).choice

@@ -9,7 +9,14 @@ from scalednl.bench.budget import Largest, largest_maps
 from scalednl.bench.measure import timings
 from scalednl.bench.options import BenchOptions, short_bytes
 from scalednl.bench.session import Session, print_table
-from scalednl.bench.shapes import COLOURS, METHODS, block_step, checked_error, make_block
+from scalednl.bench.shapes import (
+    COLOURS,
+    METHODS,
+    block_step,
+    checked_error,
+    features,
+    make_block,
+)
 from scalednl.bench.tiles import tiled_pass
 from scalednl.bench.timing import Timing
 from scalednl.charts import Panel, Series, line_chart
@@ -97,7 +104,7 @@ def _sweep(
                 steps = {}
                 for method in (m for m, reason in reasons.items() if not reason):
                     if method not in errors:
-                        errors[method] = checked_error(method, channels, side, session.device)
+                        errors[method] = _error(method, channels, side, session.device)
                     steps[method] = block_step(method, channels, side, training, session.device)
                 times = timings(steps, repeats, warm_up=2, device=session.device)
                 found += [
@@ -105,6 +112,12 @@ def _sweep(
                     for m, reason in reasons.items()
                 ]
     return found
+
+
+def _error(method: str, channels: int, side: int, device: str) -> float:
+    block = make_block(method, channels, device)
+    x, _ = features(1, channels, side, device)
+    return checked_error(block, x, f"{method} at {side}x{side}, {channels} channels")
 
 
 def _too_much(

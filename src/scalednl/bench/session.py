@@ -1,5 +1,6 @@
 """One benchmark from start to finish: fixed threads and seed, progress, tables, record, charts."""
 
+import os
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,9 @@ from scalednl.bench.options import BenchOptions
 from scalednl.errors import CommandError, UsageError
 from scalednl.files import write_json, write_text
 from scalednl.records import Origin, origin
+
+BUSY = 0.5
+"""Processes that wanted to run in the last minute, a core: above it, times say little"""
 
 
 class Session:
@@ -32,8 +36,15 @@ class Session:
         where = self.origin.machine
         if self.device.startswith("cuda"):
             where = torch.cuda.get_device_name(self.device)
+        self.load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
         versions = f"torch {torch.__version__}, float32"
         print(f"{where}, {self.origin.threads} threads, {versions}\n", flush=True)
+        if self.load is not None and self.load > BUSY * self.origin.cores:
+            self._progress.print(
+                f"Others are at work here (load {self.load:.1f} on {self.origin.cores} cores): "
+                "expect a wide spread.",
+                soft_wrap=True,
+            )
 
     def step(self, text: str) -> AbstractContextManager[object]:
         """Say what is being measured: a spinner for a person, a line for a log."""
@@ -55,6 +66,7 @@ class Session:
             "device": self.device,
             "quick": self.options.quick,
             "seconds": round(seconds, 1),
+            "load_at_start": self.load,
             **result,
         }
         try:

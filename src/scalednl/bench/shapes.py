@@ -21,7 +21,7 @@ COLOURS = {
     "associative": "blue",
     "auto": "green",
 }
-LITERAL = 32
+LITERAL = 16
 """The side up to which gradients are compared with the whole map of the literal equations"""
 
 
@@ -51,11 +51,8 @@ def block_step(method: str, channels: int, side: int, training: bool, device: st
     return training_step(block, x, grad) if training else inference_step(block, x)
 
 
-def checked_error(method: str, channels: int, side: int, device: str) -> float:
-    """The method's error: at this size in value, at this or a smaller one in gradient too."""
-    block = make_block(method, channels, device)
-    what = f"{method} at {side}x{side}, {channels} channels"
-    x, grad = features(1, channels, min(side, LITERAL), device)
-    error = require(training_error(block, x, grad), what)
-    x, _ = features(1, channels, side, device)
+def checked_error(block: NonLocal2d, x: Tensor, what: str) -> float:
+    """A block's error: on x in value, on a map that is no larger in value and gradient."""
+    small, grad = features(2, block.channels, min(x.shape[-1], LITERAL), x.device.type)
+    error = require(training_error(block, small, grad), what)
     return max(error, require(sampled_error(block, x), what))
