@@ -12,9 +12,9 @@ help:
 	@echo "make test    set up, then run every test"
 	@echo "make check   set up, then format check, lint, types and every test"
 	@echo "make soak    set up, then kill a training run 20 times and compare (5 minutes)"
-	@echo "make bench   set up, then print the table of measured costs (4 minutes)"
+	@echo "make bench   set up, then measure what the block costs here (20 minutes)"
 	@echo "make format  rewrite the code in the house's format"
-	@echo "make peers   set up, then install the implementations that tests compare with"
+	@echo "make peers   set up, then install what tests and benchmarks compare with"
 	@echo "make setup   create $(VENV) and install everything; quick when nothing changed"
 	@echo "make clean   remove $(VENV) and caches"
 
@@ -29,12 +29,18 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@$(PIP) -e '.[dev,export]'
 	@touch $@
 
+# What the attention packages import; each declares torch, which must stay the one that is here.
+PEER_PARTS := axial-positional-embedding hyper-connections linformer local-attention \
+	product-key-memory CoLT5-attention
+
 # Without their own dependencies: these would replace torch by a CUDA build, or need a display.
 peers: $(VENV)/.peers
 $(VENV)/.peers: $(INSTALLED)
-	@echo "Installing torchvision, timm and mmcv to compare with ..."
+	@echo "Installing torchvision, timm, mmcv and others to compare with ..."
 	@$(PIP) -e '.[peers]'
 	@$(PIP) --no-deps torchvision timm mmcv-lite mmengine
+	@$(PIP) --no-deps linear-attention-transformer performer-pytorch nystrom-attention axial-attention
+	@$(PIP) --no-deps $(PEER_PARTS)
 	@touch $@
 
 demo: setup
@@ -57,7 +63,10 @@ format: setup
 	$(BIN)/ruff check --fix .
 
 bench: setup
-	$(BIN)/python benchmarks/orders.py
+	$(BIN)/scalednl bench orders
+	$(BIN)/scalednl bench table3
+	$(BIN)/scalednl bench scaling
+	$(BIN)/scalednl bench planner
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build

@@ -5,11 +5,11 @@ import time
 import torch
 from rich.console import Console
 from rich.table import Table
-from torch import Tensor, nn
+from torch import Tensor
 
+from scalednl.bench.agreement import reference_block
 from scalednl.bench.measure import bytes_kept, fastest, interleaved, relative_error, training_step
 from scalednl.blocks import NonLocal2d
-from scalednl.ops import reference
 from scalednl.ops.moments import Moments
 
 CHANNELS, SIDE, BATCH, REPEATS = 64, 48, 2, 5
@@ -81,22 +81,7 @@ def _costs() -> Table:
 @torch.no_grad()
 def _error(block: NonLocal2d, x: Tensor) -> float:
     """How far the block is from the paper's equations."""
-    theta, phi, g, out = (
-        conv.weight.flatten(1) for conv in (block.theta, block.phi, block.g, block.out)
-    )
-    assert isinstance(block.norm, nn.BatchNorm2d)
-    truth = reference.nonlocal_block(
-        x.flatten(2),
-        theta,
-        phi,
-        g,
-        out,
-        block.norm.weight,
-        block.norm.bias,
-        heads=block.heads,
-        attention=block.attention,
-    )
-    return relative_error(block(x), truth.view_as(x))
+    return relative_error(block(x), reference_block(block, x))
 
 
 @torch.no_grad()

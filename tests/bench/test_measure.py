@@ -1,5 +1,8 @@
 """Measuring takes turns, and counts what is kept once."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -46,6 +49,24 @@ class _Square(nn.Module):
 def test_kept_bytes_are_distinct_storages_without_parameters() -> None:
     """A tensor saved twice counts once, a parameter not at all."""
     assert bytes_kept(_Square(), torch.randn(10, requires_grad=True)) == 2 * 10 * 4
+
+
+class _Watched(nn.Module):
+    """relu, which keeps its own result; remembers it weakly."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """relu(x)."""
+        z = x.relu()
+        self.result = weakref.ref(z)
+        return z
+
+
+def test_counting_kept_bytes_leaves_nothing_behind() -> None:
+    """A result that is kept for backward is freed after it was counted."""
+    module = _Watched()
+    assert bytes_kept(module, torch.randn(10, requires_grad=True)) == 10 * 4
+    gc.collect()
+    assert module.result() is None
 
 
 def test_steps_run_what_they_say() -> None:

@@ -2,11 +2,9 @@
 
 import pytest
 import torch
-from torch import Tensor
-from torch.utils.flop_counter import FlopCounterMode
 
 import scalednl
-from scalednl.bench.measure import bytes_kept
+from scalednl.bench.measure import bytes_kept, multiply_adds
 from scalednl.ops.costs import Setting, cost
 from scalednl.ops.options import ATTENTIONS, VIEWS, orders_of
 from scalednl.ops.planner import LARGEST, Choice, choose, schedule
@@ -59,18 +57,6 @@ def _planned(block: scalednl.NonLocal2d, choice: Choice, training: bool = True) 
     return found.multiply_adds, found.bytes_kept
 
 
-def _multiply_adds(block: scalednl.NonLocal2d, x: Tensor) -> int:
-    # torch's counter does not know the in-place product with an accumulator.
-    known = {
-        torch.ops.aten.baddbmm_: lambda _, a, b, **__: 2 * a[0] * a[1] * a[2] * b[2],
-    }
-    with FlopCounterMode(display=False, custom_mapping=known) as counter:
-        z = block(x)
-        if block.training:
-            z.backward(torch.ones_like(z))
-    return int(counter.get_total_flops()) // 2
-
-
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(("options", "choice"), _cases(), ids=_name)
 def test_bytes_kept_are_exact(options: Options, choice: Choice, layout: str) -> None:
@@ -100,7 +86,13 @@ def test_multiply_adds_are_exact(
     """Forward, and in training backward, multiply as often as the plan says."""
     block = _block(options, choice).train(training)
     x = laid_out(torch.randn(3, CHANNELS, *SPACE), layout)
-    assert _multiply_adds(block, x) == 3 * _planned(block, choice, training)[0]
+
+    def step() -> None:
+        z = block(x)
+        if training:
+            z.backward(torch.ones_like(z))
+
+    assert multiply_adds(step) == 3 * _planned(block, choice, training)[0]
 
 
 def test_the_hand_written_backward_has_five_pixel_products() -> None:

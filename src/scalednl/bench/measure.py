@@ -1,4 +1,4 @@
-"""Interleaved timing, and exact accounting of what a forward pass keeps for its backward."""
+"""Interleaved timing, and exact counts: bytes kept for backward, multiply-adds."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -6,28 +6,54 @@ from statistics import median
 
 import torch
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from scalednl.bench.timing import Timing
 
 Step = Callable[[], object]
 
 
 def interleaved(
-    steps: Mapping[str, Step], repeats: int, warm_up: int = 2
+    steps: Mapping[str, Step], repeats: int, warm_up: int = 2, device: str = "cpu"
 ) -> dict[str, list[float]]:
     """Seconds of `repeats` runs of every step, one run of each in turn, after a warm-up.
 
     Taking turns lets a slow moment of the machine fall on all steps alike; compare them with
-    `fastest` or `typical`.
+    `fastest` or `typical`. On a GPU the clock is the device's own, by events.
     """
     for step in steps.values():
         for _ in range(warm_up):
             step()
+    clock = _seconds_on_gpu if torch.device(device).type == "cuda" else _seconds
     times: dict[str, list[float]] = {name: [] for name in steps}
     for _ in range(repeats):
         for name, step in steps.items():
-            start = time.perf_counter()
-            step()
-            times[name].append(time.perf_counter() - start)
+            times[name].append(clock(step))
     return times
+
+
+def timings(
+    steps: Mapping[str, Step], repeats: int, warm_up: int = 2, device: str = "cpu"
+) -> dict[str, Timing]:
+    """The same, each step's runs summed up."""
+    runs = interleaved(steps, repeats, warm_up, device)
+    return {name: Timing(tuple(times)) for name, times in runs.items()}
+
+
+def _seconds(step: Step) -> float:
+    start = time.perf_counter()
+    step()
+    return time.perf_counter() - start
+
+
+def _seconds_on_gpu(step: Step) -> float:
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize()
+    start.record()
+    step()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / 1e3
 
 
 def fastest(times: Mapping[str, list[float]]) -> dict[str, float]:
@@ -59,18 +85,33 @@ def inference_step(module: nn.Module, x: Tensor) -> Step:
 def bytes_kept(module: nn.Module, x: Tensor) -> int:
     """Bytes that one forward pass keeps for backward: distinct storages, parameters left out."""
     own = {p.untyped_storage().data_ptr() for p in module.parameters()}
-    seen: dict[int, int] = {}
+    seen: dict[int, torch.UntypedStorage] = {}
 
-    def note(tensor: Tensor) -> Tensor:
+    # Nothing is handed on: a result that its own graph held would never be freed.
+    def note(tensor: Tensor) -> None:
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in own:
-            seen[storage.data_ptr()] = storage.nbytes()
-        return tensor
+            seen[storage.data_ptr()] = storage
 
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        result = module(x)
-    del result
-    return sum(seen.values())
+    with torch.autograd.graph.saved_tensors_hooks(note, _never):
+        module(x)
+    return sum(storage.nbytes() for storage in seen.values())
+
+
+def _never(_: None) -> Tensor:
+    raise RuntimeError("what was only counted cannot be differentiated")
+
+
+def multiply_adds(step: Step) -> int:
+    """Multiply-adds of all matrix products and convolutions that one run of a step does.
+
+    A step with gradients must take them by `backward()`: torch's counter knows no `autograd.grad`.
+    """
+    # torch's counter does not know the in-place product with an accumulator.
+    known = {torch.ops.aten.baddbmm_: lambda _, a, b, **__: 2 * a[0] * a[1] * a[2] * b[2]}
+    with FlopCounterMode(display=False, custom_mapping=known) as counter:
+        step()
+    return int(counter.get_total_flops()) // 2
 
 
 def relative_error(value: Tensor, truth: Tensor) -> float:

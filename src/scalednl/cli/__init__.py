@@ -5,6 +5,7 @@ import sys
 import tyro
 
 from scalednl import __version__
+from scalednl.cli.bench import bench
 from scalednl.cli.data import data
 from scalednl.cli.demo import demo
 from scalednl.cli.eval import evaluate
@@ -13,6 +14,7 @@ from scalednl.cli.train import train, train_command
 from scalednl.errors import CommandError, UsageError
 
 app = tyro.extras.SubcommandApp()
+app.command(bench, name="bench", help="Measure what the block costs on this machine.")
 app.command(demo)
 app.command(train)
 app.command(name="eval")(evaluate)

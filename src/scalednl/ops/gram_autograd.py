@@ -231,9 +231,12 @@ def _mixing_backward(
 
 
 def _symmetric(stack: Stack) -> Matrices:
-    """Each matrix plus its transpose: the gradient of x x^T acts on x as both."""
-    matrices = stack.transpose(0, 1)
-    return matrices + matrices.mT
+    """Each matrix plus its transpose: the gradient of x x^T acts on x as both.
+
+    Matrices in one piece first: across a stack, the columns of one lie a page apart.
+    """
+    matrices = stack.transpose(0, 1).contiguous()
+    return matrices.add_(matrices.mT.contiguous())
 
 
 def _for_weights(w: Projections, d: MixingGradients) -> Gradients:

@@ -1,0 +1,51 @@
+"""`scalednl bench` as a person meets it."""
+
+import pytest
+
+from tests.support import run_scalednl
+
+COMMANDS = ("table3", "scaling", "peers", "planner", "orders")
+
+
+def test_help_names_every_benchmark() -> None:
+    """`scalednl bench --help` lists them."""
+    run = run_scalednl("bench", "--help")
+    assert run.returncode == 0
+    for command in COMMANDS:
+        assert command in run.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_benchmark_has_an_example_and_the_common_options(command: str) -> None:
+    """Each says how it is called, and takes the same options."""
+    run = run_scalednl("bench", command, "--help")
+    assert run.returncode == 0
+    assert f"scalednl bench {command} --quick" in " ".join(run.stdout.split())
+    for option in ("--quick", "--threads", "--repeats", "--out", "--device"):
+        assert option in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["table3", "--repeats", "3"], "--repeats 3 is too few for a ratio: give 5 or more"),
+        (["table3", "--batch", "1"], "--batch 1 is too small for batch norm: give 2 or more"),
+        (
+            ["scaling", "--budget", "4GB"],
+            "--budget 4GB is no size: give one such as 4GiB or 512MiB",
+        ),
+    ],
+)
+def test_mistakes_end_with_one_sentence(arguments: list[str], sentence: str) -> None:
+    """Exit code 2, one line that repeats what was asked for."""
+    run = run_scalednl("bench", *arguments)
+    assert run.returncode == 2
+    assert run.stderr == f"scalednl: {sentence}\n"
+
+
+def test_a_folder_that_cannot_be_written_is_said_so() -> None:
+    """A folder inside a file is refused before anything is measured."""
+    run = run_scalednl("bench", "orders", "--out", "README.md/results")
+    assert run.returncode == 2
+    assert "README.md/results" in run.stderr
+    assert "Traceback" not in run.stderr
