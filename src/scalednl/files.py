@@ -1,5 +1,6 @@
 """Files that are whole or not there: written under another name, flushed, then renamed."""
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -35,6 +36,11 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Replace a file by readable, strict JSON: a NaN is an error here, not in the reader."""
     write_text(path, json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def sha256_of(path: Path) -> str:
+    """The sum of a file's content."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def flush(path: Path) -> None:

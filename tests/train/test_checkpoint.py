@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from scalednl.errors import CommandError
+from scalednl.files import sha256_of
 from scalednl.models.registry import create_model
 from scalednl.models.residual import ResidualNetwork
 from scalednl.train import checkpoint
@@ -24,7 +25,7 @@ def _saved(folder: Path, *steps: int) -> ResidualNetwork:
 
 def test_the_newest_is_loaded_and_two_are_kept(tmp_path: Path) -> None:
     """Of four checkpoints the last two stay; weights and state come back as they were."""
-    model = _saved(tmp_path, 5, 9, 100, 12)
+    model = _saved(tmp_path, 5, 9, 12, 100)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["00000012", "00000100"]
     found = load_checkpoint(tmp_path)
     assert found is not None
@@ -52,7 +53,7 @@ def test_a_damaged_one_is_passed_over(tmp_path: Path, name: str, damage: str) ->
     else:
         content[len(content) // 2] ^= 1
         victim.write_bytes(content if damage == "flip" else content[: len(content) // 2])
-    with pytest.warns(UserWarning, match="00000002 is damaged .*going on from the one before"):
+    with pytest.warns(UserWarning, match="00000002 is damaged .* and passed over"):
         found = load_checkpoint(tmp_path)
     assert found is not None
     assert found.state["progress"] == {"global_step": 1}
@@ -96,7 +97,7 @@ def test_state_is_loaded_without_trust(tmp_path: Path) -> None:
     _saved(tmp_path, 1, 2)
     folder = tmp_path / "00000002"
     torch.save({"schema": 1, "evil": shutil.rmtree}, folder / "state.pt")
-    sums = "".join(f"{checkpoint._sha256(folder / name)}  {name}\n" for name in checkpoint.FILES)
+    sums = "".join(f"{sha256_of(folder / name)}  {name}\n" for name in checkpoint.FILES)
     (folder / "SHA256SUMS").write_text(sums)
     with pytest.warns(UserWarning, match="00000002 is damaged"):
         found = load_checkpoint(tmp_path)

@@ -2,7 +2,9 @@
 
 import json
 import os
+import shutil
 import signal
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -126,8 +128,7 @@ def test_an_interrupted_run_ends_as_if_it_never_was(
         first = _run(tmp_path / "cut")
     assert first.status == "interrupted"
     assert first.signal == signal.SIGINT
-    # A signal in the last step of an epoch is answered after the next one.
-    assert first.result["steps"] == (6 if steps == 5 else steps)
+    assert first.result["steps"] == steps
     assert RunFolder(tmp_path / "cut").read_result()["status"] == "interrupted"  # type: ignore[index]
     second = _run(tmp_path / "cut")
     assert second.status == "finished"
@@ -138,7 +139,7 @@ def test_an_interrupted_run_ends_as_if_it_never_was(
 def test_checkpoints_come_every_so_many_minutes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a short time one comes after every step, with a long one after every epoch."""
+    """With a short time one comes after every step, before tests too; with a long one by epoch."""
     counts = {}
     for minutes in (1e-9, 100.0):
         saved: list[int] = []
@@ -152,7 +153,7 @@ def test_checkpoints_come_every_so_many_minutes(
             patch.setattr(Keeper, "save", save)
             _run(tmp_path / str(minutes), settings=replace(SETTINGS, checkpoint_minutes=minutes))
         counts[minutes] = saved
-    assert counts[1e-9] == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+    assert counts[1e-9] == [0, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9, 10, 10]
     assert counts[100.0] == [0, 5, 10]
     _assert_same(tmp_path / "1e-09", tmp_path / "100.0")
 
@@ -298,16 +299,87 @@ def test_what_cannot_work_writes_nothing(tmp_path: Path) -> None:
         _run(tmp_path / "file" / "run")
 
 
-def test_all_checkpoints_damaged_begins_anew(
+def _interrupted(path: Path, monkeypatch: pytest.MonkeyPatch, steps: int = 7) -> None:
+    with monkeypatch.context() as patch:
+        _interrupt_after(patch, steps, signal.SIGINT)
+        _run(path)
+
+
+def test_one_damaged_checkpoint_costs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With nothing to go on from the run starts over, with warnings, to the same bits."""
+    """The one before is used; what is saved afterwards stays, though its step is smaller."""
     _run(tmp_path / "whole")
-    with monkeypatch.context() as patch:
-        _interrupt_after(patch, 7, signal.SIGINT)
-        _run(tmp_path / "run")
+    _interrupted(tmp_path / "run", monkeypatch)
+    (tmp_path / "run" / "checkpoints" / "00000007" / "state.pt").write_bytes(b"")
+    (tmp_path / "run" / "checkpoints" / ".00000009.part").mkdir()
+    with pytest.warns(UserWarning, match="00000007 is damaged"):
+        _interrupted(tmp_path / "run", monkeypatch, steps=1)
+    names = sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir())
+    assert names == ["00000005", "00000006"]
+    assert _run(tmp_path / "run").status == "finished"
+    _assert_same(tmp_path / "whole", tmp_path / "run")
+
+
+def test_with_no_whole_checkpoint_nothing_is_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All damaged is an error that says what to do; the records stay."""
+    _interrupted(tmp_path / "run", monkeypatch)
+    before = (tmp_path / "run" / "epochs.jsonl").read_bytes()
     for path in (tmp_path / "run" / "checkpoints").glob("*/state.pt"):
         path.write_bytes(b"")
-    with pytest.warns(UserWarning, match="is damaged"):
-        assert _run(tmp_path / "run").status == "finished"
-    _assert_same(tmp_path / "whole", tmp_path / "run")
+    with (
+        pytest.warns(UserWarning, match="is damaged"),
+        pytest.raises(CommandError, match=r"no checkpoint in .* is whole: move"),
+    ):
+        _run(tmp_path / "run")
+    assert (tmp_path / "run" / "epochs.jsonl").read_bytes() == before
+
+
+def test_what_does_not_belong_together_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another network's checkpoint, another precision, checkpoints without a configuration."""
+    _interrupted(tmp_path / "run", monkeypatch)
+    with pytest.raises(UsageError, match="was begun with precision 32-true and cannot go on"):
+        _run(tmp_path / "run", settings=replace(SETTINGS, precision="bf16"))
+    _run(tmp_path / "other", small(model="preresnet14"))
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    shutil.copytree(tmp_path / "other" / "checkpoints", tmp_path / "run" / "checkpoints")
+    with pytest.raises(CommandError, match="the checkpoint is one of another network"):
+        _run(tmp_path / "run")
+    (tmp_path / "run" / "config.json").unlink()
+    with pytest.raises(CommandError, match=r"has checkpoints but no config\.json"):
+        _run(tmp_path / "run")
+
+
+def test_a_damaged_result_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It blocks nothing: everything in it follows from the checkpoint."""
+    _interrupted(tmp_path / "run", monkeypatch)
+    for content in ("{", '{"schema": 1}'):
+        (tmp_path / "run" / "result.json").write_text(content)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert _run(tmp_path / "run").status == "finished"
+
+
+def test_useless_weights_are_divergence(tmp_path: Path) -> None:
+    """A test loss that is not finite is not recorded as an error of a finished run."""
+    outcome = _run(tmp_path / "run", small(epochs=1, batch=150, lr=1e38, schedule="steps"))
+    assert outcome.status == "diverged"
+    assert outcome.result["test_error_pct"]["last"] is None
+
+
+def test_fine_tuning_refuses_trained_blocks(tmp_path: Path) -> None:
+    """New blocks start from their own initialisation, never from somebody else's."""
+    _run(tmp_path / "pretrain", small(epochs=1))
+    tuned = small(finetune=True, weights=str(tmp_path / "pretrain"), epochs=1)
+    with pytest.raises(CommandError, match="blocks of its own"):
+        _run(tmp_path / "tuned", tuned)
+
+
+def test_a_run_in_parts_can_be_evaluated(tmp_path: Path) -> None:
+    """What training needed of a batch is nothing to a test."""
+    _run(tmp_path / "run", small(epochs=1, accumulate=2))
+    assert evaluate_source(tmp_path / "run", None, None, None)["images"] == 40

@@ -17,14 +17,14 @@ def test_steps_divide_by_ten_at_the_milestones() -> None:
     assert learning_rate(paper, 81, 390, 391) == pytest.approx(0.01)
 
 
-def test_one_cycle_rises_then_falls_to_nothing() -> None:
-    """It begins at 1/25, reaches its largest rate at 30 % and ends at 0, without a jump."""
+def test_one_cycle_rises_then_falls() -> None:
+    """It begins at 1/25, reaches its largest rate at 30 % and ends near 0, without a jump."""
     cycle = Experiment(schedule="one-cycle", lr=0.4, epochs=10, milestones=())
     rates = [learning_rate(cycle, epoch, step, 10) for epoch in range(10) for step in range(10)]
     assert rates[0] == pytest.approx(0.4 / 25)
-    assert rates[-1] == pytest.approx(0, abs=1e-12)
+    assert 0 < rates[-1] < 0.4 * 1e-3
     top = rates.index(max(rates))
-    assert top in (29, 30)
+    assert top == 30
     assert max(rates) == pytest.approx(0.4, rel=2e-3)
     assert rates[: top + 1] == sorted(rates[: top + 1])
     assert rates[top:] == sorted(rates[top:], reverse=True)

@@ -66,6 +66,12 @@ def test_list_and_help() -> None:
         (["pairs-scaled", "--epochs", "0"], 2, "--epochs 0 makes no sense"),
         (["pairs-scaled", "--block.heads", "5"], 2, "heads"),
         (["pairs-scaled", "--block.attention", "soft"], 2, "softmax"),
+        (["pairs-scaled", "--threads", "100000"], 2, "--threads 100000 makes no sense here"),
+        (["pairs-scaled", "--checkpoint-minutes", "inf"], 2, "makes no sense: give minutes"),
+        (["pairs-scaled", "--model", "preresnet99999999999"], 2, "makes no sense"),
+        (["pairs-scaled", "--devices", "2", "--batch", "1"], 2, "cannot be shared by 2 processes"),
+        (["x" * 300], 2, "no recipe is called"),
+        (["pairs-scaled", "--milestones", "-5"], 2, "milestones"),
         (["pairs-scaled", "--batch", "7000"], 2, "a batch of 7000 makes no sense"),
         (["tiny-preresnet50-scaled-finetune"], 1, "scalednl data get tiny-imagenet"),
         (["cifar10-preresnet56-scaled"], 1, "scalednl data get cifar10"),
@@ -89,6 +95,23 @@ def test_mistakes_are_one_sentence(
     assert not (tmp_path / "run").exists()
 
 
+def test_numbers_and_names_are_both_understood(tmp_path: Path) -> None:
+    """--block.init takes a deviation, --block.softmax-scale a factor; the folder's name goes on."""
+    out = str(tmp_path / "run")
+    options = ["--block.init", "0.05", "--epochs", "1", "--precision", "bf16", "--out", out]
+    run = run_scalednl("train", "pairs-scaled", *OPTIONS, *options)
+    assert run.returncode == 0, run.stderr
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["experiment"]["block"]["init"] == 0.05
+    assert config["run"]["precision"] == "bf16-mixed"
+    result = tmp_path / "run" / "result.json"
+    result.write_text(result.read_text().replace('"finished"', '"interrupted"'))
+    again = run_scalednl("train", out)
+    assert again.returncode == 0, again.stderr
+    assert "begun with" not in again.stdout
+    assert f"{out}: finished" in again.stdout
+
+
 def test_eval_names_what_it_cannot_use(tmp_path: Path) -> None:
     """Nothing there, no weights in a folder, no data set named, another number of classes."""
     (tmp_path / "empty").mkdir()
@@ -96,6 +119,7 @@ def test_eval_names_what_it_cannot_use(tmp_path: Path) -> None:
     cases = [
         ([str(tmp_path / "none"), "--data", "pairs"], 1, "is not there"),
         ([str(tmp_path / "none")], 2, "add --data NAME"),
+        (["x" * 300, "--data", "pairs"], 1, "cannot be read"),
         ([str(tmp_path / "empty"), "--data", "pairs"], 1, "holds no weights"),
         ([str(tmp_path / "bad.safetensors"), "--data", "pairs"], 1, "not a whole safetensors file"),
     ]

@@ -1,5 +1,6 @@
 """The command line: `scalednl COMMAND`. One file a command; torch is imported when one runs."""
 
+import io
 import sys
 
 import tyro
@@ -24,6 +25,9 @@ app.command(export)
 
 def main() -> None:
     """Run the command line; a mistake ends with a sentence and exit code 2, a failure with 1."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     if sys.argv[1:] in (["--version"], ["-V"]):
         print(f"scalednl {__version__}")
         return

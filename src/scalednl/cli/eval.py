@@ -46,9 +46,13 @@ def evaluate(
         print(encoder.dumps(found, indent=2))
         return
     print(
-        f"{source}: test error {found['test_error_pct']:.2f} %, loss {found['test_loss']:.4f}, "
+        f"{source}: test error {found['test_error_pct']:.2f} %, loss {_loss(found['test_loss'])}, "
         f"on {found['images']:,} images of {found['data']}"
     )
     if classes:
         for name, error in found["class_error_pct"].items():
             print(f"  {name:30} {'-' if error is None else f'{error:.2f} %'}")
+
+
+def _loss(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.4f}"

@@ -1,5 +1,6 @@
 """`scalednl train`."""
 
+import shlex
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from scalednl.config import Experiment, RunSettings
-from scalednl.errors import UsageError
+from scalednl.errors import CommandError, UsageError
 
 if TYPE_CHECKING:
+    from scalednl.records.run import RunFolder
     from scalednl.train.run import Outcome
 
 HELP = """usage: scalednl train RECIPE [OPTIONS]
@@ -78,18 +80,31 @@ def train_command(arguments: list[str]) -> None:
 
 
 def _parse(name: str, rest: list[str]) -> TrainArguments:
-    from scalednl.paper.recipes import find_recipe
+    from scalednl.paper.recipes import find_recipe, recipes
     from scalednl.records.run import RunFolder
 
     folder = RunFolder(Path(name))
-    if folder.exists():
-        default = TrainArguments(folder.read_config()[0], out=folder.path)
+    if name not in recipes() and folder.exists():
+        default = _as_before(folder)
     else:
         default = TrainArguments(find_recipe(name))
     try:
         return tyro.cli(TrainArguments, default=default, args=rest, prog=f"scalednl train {name}")
     except ValueError as error:
         raise UsageError(str(error)) from error
+
+
+def _as_before(folder: "RunFolder") -> TrainArguments:
+    """What a run was begun with, so that its name alone goes on as it was."""
+    experiment, run = folder.read_config()
+    try:
+        settings = RunSettings(**run["settings"])
+        root = None if run["root"] is None else Path(run["root"])
+    except (KeyError, TypeError) as error:
+        raise CommandError(
+            f"{folder.path / 'config.json'} is not one of this version: {error}"
+        ) from error
+    return TrainArguments(experiment, settings, folder.path, root)
 
 
 def _default_folder(experiment: Experiment) -> Path:
@@ -99,7 +114,7 @@ def _default_folder(experiment: Experiment) -> Path:
     from scalednl.paper.recipes import recipes
 
     usual = recipes().get(experiment.recipe)
-    name = f"{experiment.recipe}-seed{experiment.seed}"
+    name = f"{Path(experiment.recipe).name}-seed{experiment.seed}"
     if usual is None or replace(usual, seed=experiment.seed) != experiment:
         name += f"-{experiment.digest[:6]}"
     return Path("runs") / name
@@ -108,24 +123,36 @@ def _default_folder(experiment: Experiment) -> Path:
 def _run(parsed: TrainArguments, out: Path) -> "Outcome":
     import warnings
 
+    from scalednl.train.devices import is_first_process
     from scalednl.train.run import run
 
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: print(
             f"scalednl: {message}", file=sys.stderr, flush=True
         )
-        return run(parsed.experiment, out, parsed.run, root=parsed.root)
+        # torch's note on layouts of 1x1 weights, once a rank; it costs nothing here.
+        warnings.filterwarnings("ignore", message="Grad strides do not match")
+        try:
+            return run(parsed.experiment, out, parsed.run, root=parsed.root)
+        except ValueError as error:
+            raise CommandError(str(error)) from error
+        except RuntimeError:
+            # Another rank has failed and said why; this one lost its connection to it.
+            if is_first_process():
+                raise
+            sys.exit(1)
 
 
 def _finish(outcome: "Outcome", out: Path) -> None:
     from scalednl.train.devices import is_first_process
     from scalednl.train.keeper import summary
+    from scalednl.train.show import emit
 
     if is_first_process():
-        print(f"{out}: {summary(outcome.result)}")
+        emit(f"{out}: {summary(outcome.result)}")
         if outcome.status == "interrupted":
-            print(f"Go on with: scalednl train {out}")
-    if outcome.signal:
+            emit(f"Go on with: scalednl train {shlex.quote(str(out))}")
+    if outcome.status == "interrupted":
         sys.exit(128 + outcome.signal if is_first_process() else 0)
 
 
@@ -133,7 +160,13 @@ def _dry_run(parsed: TrainArguments) -> None:
     import torch
 
     from scalednl.train.devices import make_fabric
-    from scalednl.train.initial import experiment_data, initial_model
+    from scalednl.train.initial import (
+        check_batch,
+        experiment_data,
+        initial_model,
+        load_backbone,
+        pretrained_file,
+    )
     from scalednl.train.loop import Trainer
     from scalednl.train.plan import plan_run
 
@@ -143,6 +176,9 @@ def _dry_run(parsed: TrainArguments) -> None:
         torch.set_num_threads(parsed.run.threads)
     data = experiment_data(parsed.experiment, parsed.root)
     network = initial_model(parsed.experiment, len(data.class_names))
+    check_batch(parsed.experiment, data, world=1)
+    if parsed.experiment.finetune:
+        load_backbone(network, pretrained_file(parsed.experiment))
     fabric = make_fabric(parsed.run)
     print(plan_run(Trainer(parsed.experiment, data, network, fabric), data))
 

@@ -37,7 +37,7 @@ class Experiment:
     lr: float = 0.1
     """The largest learning rate"""
     schedule: Schedule = "steps"
-    """"steps" divides by 10 at the milestones; "one-cycle" goes up, then down to 0, step by step"""
+    """"steps" divides by 10 at the milestones; "one-cycle" goes up, then down, step by step"""
     milestones: tuple[int, ...] = (81, 122)
     """Epochs, counted from 0"""
     momentum: float = 0.9
@@ -74,8 +74,11 @@ class Experiment:
                 raise UsageError(f"--{flag} {value} makes no sense: give 0 or more")
         if not 0 <= self.label_smoothing < 1:
             raise UsageError(f"--label-smoothing {self.label_smoothing} is not in 0 to 1")
-        if list(self.milestones) != sorted(set(self.milestones)):
-            raise UsageError(f"--milestones {self.milestones} are not in rising order")
+        if (
+            list(self.milestones) != sorted(set(self.milestones))
+            or min(self.milestones, default=0) < 0
+        ):
+            raise UsageError(f"--milestones {self.milestones} are not epochs in rising order")
         if self.accumulate > self.batch:
             raise UsageError(f"a batch of {self.batch} cannot be cut into {self.accumulate} parts")
         if self.weights is not None and not self.finetune:

@@ -32,13 +32,13 @@ class NonLocalConfig:
     view: View = "base"
     heads: int = 4
     embed_channels: int | None = None
-    init: str | float | None = None
+    init: float | str | None = None
     order: Order = "auto"
     bias: bool = False
     norm: bool = True
     norm_init: float = 0.0
     scale: bool = True
-    softmax_scale: str | float = "embed"
+    softmax_scale: float | str = "embed"
     key_pool: KeyPool | None = None
     memory: Memory = "auto"
     blocks: int = 3

@@ -1,5 +1,6 @@
 """How an experiment is run: what the machine is asked for, not what is asked of the experiment."""
 
+import os
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -34,11 +35,12 @@ class RunSettings:
         for name in ("devices", "nodes"):
             if getattr(self, name) < 1:
                 raise UsageError(f"--{name} {getattr(self, name)} makes no sense: give 1 or more")
-        if self.threads is not None and self.threads < 1:
-            raise UsageError(f"--threads {self.threads} makes no sense: give 1 or more")
-        if not self.checkpoint_minutes > 0:
+        most = 4 * (os.cpu_count() or 1)
+        if self.threads is not None and not 1 <= self.threads <= most:
+            raise UsageError(f"--threads {self.threads} makes no sense here: give 1 to {most}")
+        if not 0 < self.checkpoint_minutes < 1e6:
             raise UsageError(
-                f"--checkpoint-minutes {self.checkpoint_minutes} makes no sense: give more than 0"
+                f"--checkpoint-minutes {self.checkpoint_minutes} makes no sense: give minutes"
             )
 
     def as_dict(self) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from scalednl.models.residual import BasicBlock, Bottleneck, ResidualNetwork, co
 from scalednl.ops.options import check_positive
 
 BASIC_BELOW = 44
+DEEPEST = 10_000
 TINY = {
     18: (BasicBlock, (2, 2, 2, 2)),
     34: (BasicBlock, (3, 4, 6, 3)),
@@ -81,9 +82,10 @@ def _make(
 
 def _cifar_depth(depth: int) -> tuple[type[BasicBlock] | type[Bottleneck], int]:
     """The residual block and how many of it a stage has."""
+    _check_depth(depth)
     block, convs = (BasicBlock, 6) if depth < BASIC_BELOW else (Bottleneck, 9)
     if depth < 8 or (depth - 2) % convs:
-        near = _near(depth, [d for d in range(8, depth + 20) if _divides(d)])
+        near = _near(depth, [d for d in range(max(8, depth - 20), depth + 20) if _divides(d)])
         raise ValueError(
             f"preresnet{depth} does not exist: depth must be 6n + 2 below {BASIC_BELOW} and 9n + 2 "
             f"from there on; near it are {near}"
@@ -91,13 +93,19 @@ def _cifar_depth(depth: int) -> tuple[type[BasicBlock] | type[Bottleneck], int]:
     return block, (depth - 2) // convs
 
 
+def _check_depth(depth: int) -> None:
+    if depth > DEEPEST:
+        raise ValueError(f"a network of depth {depth} makes no sense: give at most {DEEPEST}")
+
+
 def _divides(depth: int) -> bool:
     return (depth - 2) % (6 if depth < BASIC_BELOW else 9) == 0
 
 
 def _wide_depth(depth: int) -> int:
+    _check_depth(depth)
     if depth < 10 or (depth - 4) % 6:
-        near = _near(depth, list(range(10, depth + 20, 6)))
+        near = _near(depth, [d for d in range(max(10, depth - 20), depth + 20) if (d - 4) % 6 == 0])
         raise ValueError(f"wrn depth {depth} does not exist: it must be 6n + 4; near it are {near}")
     return (depth - 4) // 6
 

@@ -47,7 +47,7 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> Residual
     try:
         model = create_model(config.name, config.num_classes, config.nonlocal_, config.position)
         model.to(device).load_state_dict(weights)
-    except (ValueError, RuntimeError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"{path} cannot be loaded: {error}") from error
     return model.eval()
 

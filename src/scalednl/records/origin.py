@@ -2,6 +2,7 @@
 
 import os
 import platform
+import shlex
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
@@ -51,8 +52,15 @@ def origin(threads: int | None = None) -> Origin:
         system=f"{platform.system()} {platform.machine()}",
         cores=os.cpu_count() or 1,
         threads=threads,
-        command=" ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        command=_command(),
     )
+
+
+def _command() -> str:
+    """Quoted as a shell wants it, in plain text whatever was typed."""
+    program = Path(sys.argv[0])
+    name = program.parent.name if program.name == "__main__.py" else program.name
+    return shlex.join([name, *sys.argv[1:]]).encode("utf-8", "backslashreplace").decode()
 
 
 def _versions() -> dict[str, str]:

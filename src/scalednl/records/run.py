@@ -34,7 +34,10 @@ class RunFolder:
 
     def exists(self) -> bool:
         """Whether a run was begun here."""
-        return (self.path / "config.json").is_file()
+        try:
+            return (self.path / "config.json").is_file()
+        except OSError:
+            return False
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -77,10 +80,13 @@ class RunFolder:
         path = self.path / "epochs.jsonl"
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
-            return [json.loads(line) for line in lines]
+            epochs = [json.loads(line) for line in lines]
+            if any(epoch["schema"] != SCHEMA for epoch in epochs):
+                raise ValueError(f"it has another schema than {SCHEMA}")
+            return epochs
         except FileNotFoundError:
             return []
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise CommandError(f"{path} is damaged: {error}") from error
 
     def write_result(self, result: dict[str, Any]) -> None:

@@ -6,7 +6,6 @@ checkpoints/00001234/SHA256SUMS
 """
 
 import errno
-import hashlib
 import pickle
 import shutil
 import warnings
@@ -18,7 +17,7 @@ import torch
 from torch import Tensor
 
 from scalednl.errors import CommandError
-from scalednl.files import flush, flush_folder, write_text
+from scalednl.files import flush, flush_folder, sha256_of, write_text
 from scalednl.models.residual import ResidualNetwork
 from scalednl.models.weights import read_weights, save_model
 
@@ -50,42 +49,46 @@ def save_checkpoint(folder: Path, step: int, model: ResidualNetwork, state: dict
         save_model(model, building / FILES[0])
         torch.save({"schema": SCHEMA, **state}, building / FILES[1])
         flush(building / FILES[1])
-        sums = [f"{_sha256(building / name)}  {name}\n" for name in FILES]
+        sums = [f"{sha256_of(building / name)}  {name}\n" for name in FILES]
         write_text(building / "SHA256SUMS", "".join(sums))
         # The same step again: a run that went on from here and was stopped before its next step.
         _clear(target)
         building.rename(target)
         flush_folder(folder)
-    except OSError as error:
+    except (OSError, RuntimeError) as error:
+        # torch's own writer answers a full disk with a RuntimeError.
         _clear(building)
-        why = "its disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror
-        raise CommandError(
-            f"no checkpoint could be written to {folder}: {why}; the one before is kept, and the "
-            "same command goes on from it"
-        ) from error
-    except RuntimeError as error:
-        # torch's writer says so when the disk is full.
-        _clear(building)
-        raise CommandError(
-            f"no checkpoint could be written to {folder}: {_first_line(error)}; is the disk full? "
-            "The one before is kept, and the same command goes on from it"
-        ) from error
-    for old in _steps(folder)[:-KEPT]:
+        raise CommandError(_not_written(folder, error)) from error
+    for old in _superseded(_steps(folder), step):
         _clear(folder / old)
 
 
 def load_checkpoint(folder: Path) -> Checkpoint | None:
-    """The newest checkpoint that is whole, or None; a damaged one is passed over with a warning."""
-    for name in reversed(_steps(folder)):
+    """The newest checkpoint that is whole, or None if there never was one.
+
+    A damaged one is passed over with a warning; if all are, that is an error.
+    """
+    steps = _steps(folder)
+    for name in reversed(steps):
         try:
             return _load(folder / name)
         except UNREADABLE as error:
             warnings.warn(
-                f"checkpoint {folder / name} is damaged ({_first_line(error)}): going on from the "
-                "one before",
+                f"checkpoint {folder / name} is damaged ({_first_line(error)}) and passed over",
                 stacklevel=2,
             )
+    if steps:
+        raise CommandError(
+            f"no checkpoint in {folder} is whole: move {folder.parent} away to begin again, or "
+            "choose another folder with --out"
+        )
     return None
+
+
+def clear_leftovers(folder: Path) -> None:
+    """Remove what writers that were killed left behind."""
+    for part in folder.glob(".*.part"):
+        _clear(part)
 
 
 def newest_weights(folder: Path) -> Path | None:
@@ -111,7 +114,7 @@ def _check_sums(path: Path) -> None:
     sums = (path / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
     right = {line[66:]: line[:64] for line in sums}
     for name in FILES:
-        if right.get(name) != _sha256(path / name):
+        if right.get(name) != sha256_of(path / name):
             raise ValueError(f"the checksum of {name} is wrong")
 
 
@@ -121,12 +124,26 @@ def _steps(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.name.isdigit())
 
 
+def _superseded(steps: list[str], newest: int) -> list[str]:
+    """All but the last two up to the newest; later ones can only be damaged and passed over."""
+    later = [step for step in steps if int(step) > newest]
+    return [*later, *[step for step in steps if int(step) <= newest][:-KEPT]]
+
+
+def _not_written(folder: Path, error: Exception) -> str:
+    full = isinstance(error, RuntimeError) or getattr(error, "errno", 0) in (
+        errno.ENOSPC,
+        errno.EDQUOT,
+    )
+    why = "its disk is full" if full else _first_line(error)
+    sentence = f"no checkpoint could be written to {folder}: {why}"
+    if _steps(folder):
+        sentence += "; the one before is kept, and the same command goes on from it"
+    return sentence
+
+
 def _clear(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _first_line(error: Exception) -> str:

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import resource
 import sys
 
 import torch
@@ -50,6 +49,9 @@ def peak_memory_mb(device: torch.device) -> float:
     """The most memory so far: of the GPU where there is one, else of the process."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 1e6
+    # Not on Windows, where this is not known.
+    import resource
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (1e6 if sys.platform == "darwin" else 1e3)
 

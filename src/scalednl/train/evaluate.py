@@ -1,5 +1,6 @@
 """Error and loss of a network on a split."""
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from scalednl.config import Experiment
+from scalednl.data import ImageData
 from scalednl.data.batches import Batches
 from scalednl.errors import CommandError, UsageError
 from scalednl.models.weights import load_model
 from scalednl.records.run import RunFolder
 from scalednl.train.initial import experiment_data, test_crop, weights_file
+
+TEST_BATCH = 200
 
 
 @dataclass(frozen=True)
@@ -64,11 +68,13 @@ def evaluate_source(
         raise UsageError(f"{source} does not say what it was trained on: add --data NAME")
     if experiment is None or name not in (None, experiment.data):
         experiment = Experiment(data=str(name))
-    experiment = replace(experiment, limit=None, batch=1, test_limit=limit or experiment.test_limit)
+    experiment = replace(experiment, limit=None, test_limit=limit or experiment.test_limit)
     try:
         model = load_model(weights_file(source))
     except ValueError as error:
         raise CommandError(str(error)) from error
+    if limit is not None and limit < 1:
+        raise UsageError(f"--limit {limit} makes no sense: give 1 or more")
     data = experiment_data(experiment, root)
     assert model.config is not None
     if model.config.num_classes != len(data.class_names):
@@ -76,9 +82,7 @@ def evaluate_source(
             f"{source} tells {model.config.num_classes} classes apart, and {experiment.data} has "
             f"{len(data.class_names)}"
         )
-    batches = Batches(
-        data, data.test, min(200, len(data.test)), test_crop(experiment), shuffle=False
-    )
+    batches = test_batches(experiment, data)
     network = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     found = evaluate(network, batches, len(data.class_names))
     return {
@@ -86,9 +90,15 @@ def evaluate_source(
         "data": experiment.data,
         "images": found.images,
         "test_error_pct": found.error_pct,
-        "test_loss": found.loss,
+        "test_loss": found.loss if math.isfinite(found.loss) else None,
         "class_error_pct": dict(zip(data.class_names, found.class_error_pct, strict=True)),
     }
+
+
+def test_batches(experiment: Experiment, data: ImageData, **share: Any) -> Batches:
+    """The test images in their order; `share` says which part of them this process takes."""
+    batch = max(share.get("world", 1), min(TEST_BATCH, len(data.test)))
+    return Batches(data, data.test, batch, test_crop(experiment), shuffle=False, **share)
 
 
 def sum_over_ranks(value: Tensor) -> None:

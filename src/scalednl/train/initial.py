@@ -1,6 +1,5 @@
 """Data and network at the start of an experiment."""
 
-import hashlib
 from pathlib import Path
 
 import torch
@@ -29,13 +28,18 @@ def experiment_data(experiment: Experiment, root: Path | None) -> ImageData:
     ):
         if limit is not None and limit > len(split):
             raise UsageError(f"--{name} {limit} is more than the {len(split)} images there are")
-    data = data.limited(experiment.limit, experiment.test_limit)
-    if experiment.batch > len(data.train):
+    return data.limited(experiment.limit, experiment.test_limit)
+
+
+def check_batch(experiment: Experiment, data: ImageData, world: int) -> None:
+    """Refuse a batch that the images, or the processes, cannot fill."""
+    images, batch = len(data.train), experiment.batch
+    if batch > images:
         raise UsageError(
-            f"a batch of {experiment.batch} makes no sense for {len(data.train)} images: give "
-            f"--batch 1 to {len(data.train)}"
+            f"a batch of {batch} makes no sense for {images} images: give --batch 1 to {images}"
         )
-    return data
+    if batch < world:
+        raise UsageError(f"a batch of {batch} cannot be shared by {world} processes")
 
 
 def train_crop(experiment: Experiment) -> Crop:
@@ -82,20 +86,19 @@ def pretrained_file(experiment: Experiment) -> Path:
 
 def weights_file(place: Path) -> Path:
     """The weights of a run directory, or the file itself."""
-    if place.is_dir():
+    try:
+        is_folder, is_file = place.is_dir(), place.is_file()
+    except OSError as error:
+        raise CommandError(f"{place} cannot be read: {error.strerror}") from error
+    if is_folder:
         run = RunFolder(place)
         found = run.weights if run.weights.is_file() else newest_weights(run.checkpoints)
         if found is None:
             raise CommandError(f"{place} holds no weights: is it a run directory?")
         return found
-    if not place.is_file():
+    if not is_file:
         raise CommandError(f"{place} is not there")
     return place
-
-
-def file_hash(path: Path) -> str:
-    """sha256 of a file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def load_backbone(model: ResidualNetwork, path: Path) -> None:
@@ -105,6 +108,10 @@ def load_backbone(model: ResidualNetwork, path: Path) -> None:
     except ValueError as error:
         raise CommandError(str(error)) from error
     assert model.config is not None
+    if config.nonlocal_ is not None and config.nonlocal_.blocks:
+        raise CommandError(
+            f"{path} is of a network with blocks of its own: fine-tuning begins from one without"
+        )
     wanted = model.state_dict()
     missing = {name for name in wanted.keys() - weights.keys() if not name.startswith("stack.")}
     extra = weights.keys() - wanted.keys()

@@ -1,20 +1,24 @@
 """Who writes the run directory while a trainer works."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from scalednl.config import RunSettings
 from scalednl.data import ImageData
+from scalednl.errors import CommandError, UsageError
+from scalednl.files import sha256_of
 from scalednl.models.weights import save_model
 from scalednl.records import origin
 from scalednl.records.run import RunFolder, Status
-from scalednl.train.checkpoint import load_checkpoint, save_checkpoint
+from scalednl.train.checkpoint import clear_leftovers, load_checkpoint, save_checkpoint
 from scalednl.train.devices import peak_memory_mb
 from scalednl.train.events import Events
-from scalednl.train.initial import file_hash, load_backbone, pretrained_file
+from scalednl.train.initial import load_backbone, pretrained_file
 from scalednl.train.loop import Owner, Trainer
 from scalednl.train.progress import Progress
 from scalednl.train.show import Display, duration
@@ -31,34 +35,58 @@ class Keeper(Owner):
         data: ImageData,
         display: Display,
         events: Events | None,
+        root: Path | None,
     ) -> None:
         self._folder, self._settings, self._display = folder, settings, display
         self._trainer, self._data, self._events = trainer, data, events
+        self._root = root
         self._writes = trainer.fabric.global_rank == 0
         self._origin = origin(torch.get_num_threads()).as_dict()
         self._saved = time.monotonic()
 
     def begin(self) -> None:
         """Go on from the last checkpoint, or write down what begins."""
-        trainer = self._trainer
-        checkpoint = load_checkpoint(self._folder.checkpoints)
+        trainer, folder = self._trainer, self._folder
+        checkpoint = load_checkpoint(folder.checkpoints)
         if checkpoint is not None:
+            self._compare_with_before()
             trainer.restore(checkpoint)
             progress = trainer.progress
-            self._warn_of_changes()
             self._display.say(
-                f"{self._folder.path}: going on with epoch {progress.epoch + 1}, "
+                f"{folder.path}: going on with epoch {progress.epoch + 1}, "
                 f"step {progress.step + 1} of {len(trainer.batches)}"
             )
         elif trainer.experiment.finetune:
             load_backbone(trainer.network, pretrained_file(trainer.experiment))
+        self._check_all_ranks_have_the_same()
         if self._writes:
+            with writing(folder.path):
+                clear_leftovers(folder.path)
+                clear_leftovers(folder.checkpoints)
+                if checkpoint is None:
+                    folder.write_config(trainer.experiment, self._how() | self._start())
             if checkpoint is None:
-                self._folder.write_config(trainer.experiment, self._how() | self._start())
                 self.save(trainer)
-            self._folder.write_epochs(trainer.progress.epochs)
-            self._folder.write_result(self._result("running"))
+            self._write_records("running")
         trainer.fabric.barrier()
+
+    def _check_all_ranks_have_the_same(self) -> None:
+        """All ranks must have read the same checkpoint, before rank 0 writes another."""
+        fabric = self._trainer.fabric
+        if fabric.world_size > 1:
+            step = torch.tensor([self._trainer.progress.global_step], device=fabric.device)
+            steps = [torch.zeros_like(step) for _ in range(fabric.world_size)]
+            torch.distributed.all_gather(steps, step)
+            if len({int(found) for found in steps}) > 1:
+                raise CommandError(
+                    f"the processes see different checkpoints in {self._folder.path}: it must lie "
+                    "where all machines see it"
+                )
+
+    def _write_records(self, status: Status) -> None:
+        with writing(self._folder.path):
+            self._folder.write_epochs(self._trainer.progress.epochs)
+            self._folder.write_result(self._result(status))
 
     def wants_save(self) -> bool:
         """Every so many minutes."""
@@ -76,27 +104,29 @@ class Keeper(Owner):
     def record(self, trainer: Trainer) -> None:
         """The epoch's line, the result so far, and points for TensorBoard."""
         if self._writes:
-            self._folder.write_epochs(trainer.progress.epochs)
-            self._folder.write_result(self._result("running"))
+            self._write_records("running")
             if self._events is not None:
-                self._events.epoch(trainer.progress.epochs[-1], trainer.progress.global_step)
+                with writing(self._folder.path):
+                    self._events.epoch(trainer.progress.epochs[-1], trainer.progress.global_step)
 
     def finish(self, status: Status) -> dict[str, Any]:
         """The last result; the weights beside it when all epochs are done."""
-        result = self._result(status)
         if self._writes:
             if status == "finished":
-                save_model(self._trainer.network, self._folder.weights)
-            self._folder.write_result(result)
+                with writing(self._folder.path):
+                    save_model(self._trainer.network, self._folder.weights)
+            self._write_records(status)
         self._trainer.fabric.barrier()
-        return result
+        return self._result(status)
 
     def _how(self) -> dict[str, Any]:
-        trainer = self._trainer
+        fabric = self._trainer.fabric
         return {
-            **self._settings.as_dict(),
-            "device": trainer.fabric.device.type,
-            "world": trainer.fabric.world_size,
+            "settings": self._settings.as_dict(),
+            "root": None if self._root is None else str(self._root.absolute()),
+            "device": fabric.device.type,
+            "world": fabric.world_size,
+            "precision": fabric.strategy.precision.precision,
             "threads": torch.get_num_threads(),
             "memory_format": "channels_last",
             "train_images": len(self._data.train),
@@ -110,12 +140,19 @@ class Keeper(Owner):
         experiment = self._trainer.experiment
         if not experiment.finetune:
             return {}
-        return {"weights_sha256": file_hash(pretrained_file(experiment))}
+        return {"weights_sha256": sha256_of(pretrained_file(experiment))}
 
-    def _warn_of_changes(self) -> None:
+    def _compare_with_before(self) -> None:
+        """Refuse what would make another experiment of it; tell what changes its last digits."""
         _, before = self._folder.read_config()
         now = self._how()
-        for name in ("device", "world", "threads", "precision", "compile", "train_images"):
+        for name in ("precision", "train_images", "test_images"):
+            if before.get(name) != now[name]:
+                raise UsageError(
+                    f"{self._folder.path} was begun with {name} {before.get(name)} and cannot go "
+                    f"on with {now[name]}"
+                )
+        for name in ("device", "world", "threads"):
             if before.get(name) != now[name]:
                 self._display.say(
                     f"begun with {name} {before.get(name)}, going on with {now[name]}: the last "
@@ -140,6 +177,18 @@ class Keeper(Owner):
             "sessions": progress.sessions,
             "origin": self._origin,
         }
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Turn what the disk says into a sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise CommandError(
+            f"{folder} could not be written ({error.strerror or error}): what was saved is kept, "
+            "and the same command goes on from it"
+        ) from error
 
 
 def _errors(epochs: list[dict[str, Any]], names: Sequence[str]) -> dict[str, Any]:

@@ -13,17 +13,17 @@ from torch import Tensor
 from scalednl.config import Experiment
 from scalednl.data import ImageData
 from scalednl.data.batches import Batch, Batches
+from scalednl.errors import CommandError
 from scalednl.models.residual import ResidualNetwork
 from scalednl.records.run import Status
 from scalednl.train.checkpoint import Checkpoint
-from scalednl.train.evaluate import Evaluation, evaluate, sum_over_ranks
-from scalednl.train.initial import test_crop, train_crop
+from scalednl.train.evaluate import evaluate, sum_over_ranks, test_batches
+from scalednl.train.initial import train_crop
 from scalednl.train.progress import Progress
 from scalednl.train.schedule import learning_rate
 from scalednl.train.show import Display
 from scalednl.train.signals import StopRequest
 
-TEST_BATCH = 200
 GPU_STEPS = 50
 """Steps between two looks at the loss where looking waits for a GPU"""
 
@@ -35,8 +35,8 @@ class DivergedError(Exception):
 class Trainer:
     """An experiment at work.
 
-    `save` and `record` are given by the owner: what is done with a checkpoint and with a finished
-    epoch. They are called on rank 0 only.
+    Its owner decides when a checkpoint is due, and what becomes of it and of a finished epoch's
+    record.
     """
 
     def __init__(
@@ -50,7 +50,6 @@ class Trainer:
     ) -> None:
         self.experiment, self.network, self.fabric = experiment, network, fabric
         self.progress = Progress()
-        self.evaluation: Evaluation | None = None
         share = {"rank": fabric.global_rank, "world": fabric.world_size, "device": fabric.device}
         self._classes = len(data.class_names)
         self.batches = Batches(
@@ -61,14 +60,7 @@ class Trainer:
             seed=experiment.seed,
             **share,  # type: ignore[arg-type]
         )
-        self._tests = Batches(
-            data,
-            data.test,
-            max(fabric.world_size, min(TEST_BATCH, len(data.test))),
-            test_crop(experiment),
-            shuffle=False,
-            **share,  # type: ignore[arg-type]
-        )
+        self._tests = test_batches(experiment, data, **share)
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._optimizer = torch.optim.SGD(
             network.parameters(),
@@ -85,8 +77,11 @@ class Trainer:
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint as if nothing had happened."""
-        self.network.load_state_dict(checkpoint.weights)
-        self._optimizer.load_state_dict(checkpoint.state["optimizer"])
+        try:
+            self.network.load_state_dict(checkpoint.weights)
+            self._optimizer.load_state_dict(checkpoint.state["optimizer"])
+        except (RuntimeError, ValueError) as error:
+            raise CommandError("the checkpoint is one of another network") from error
         self.fabric.strategy.precision.load_state_dict(checkpoint.state["precision"])
         torch.set_rng_state(checkpoint.state["rng"])
         if "rng_cuda" in checkpoint.state and self.fabric.device.type == "cuda":
@@ -175,11 +170,11 @@ class Trainer:
             if not look:
                 continue
             signal, save = self._agree(stop, owner)
-            if (signal or save) and not ended:
+            if signal or save:
                 self._collect()
                 owner.save(self)
                 clock = time.perf_counter()
-            if signal and not ended:
+            if signal:
                 stop.signal = signal
                 return True
         self._collect()
@@ -212,16 +207,18 @@ class Trainer:
     def _finish_epoch(self, owner: "Owner", display: Display) -> None:
         progress = self.progress
         start = time.perf_counter()
-        self.evaluation = evaluate(self._model, self._tests, self._classes)
+        found = evaluate(self._model, self._tests, self._classes)
         progress.seconds += time.perf_counter() - start
+        if not math.isfinite(found.loss):
+            raise DivergedError
         record = {
             "epoch": progress.epoch,
             "lr": self._optimizer.param_groups[0]["lr"],
             "train_loss": progress.loss_sum / progress.seen,
             "train_error_pct": 100 * progress.wrong / progress.seen,
-            "test_loss": self.evaluation.loss if math.isfinite(self.evaluation.loss) else None,
-            "test_error_pct": self.evaluation.error_pct,
-            "class_error_pct": self.evaluation.class_error_pct,
+            "test_loss": found.loss,
+            "test_error_pct": found.error_pct,
+            "class_error_pct": found.class_error_pct,
             "seconds": progress.seconds,
             "images_per_second": progress.seen / max(1e-9, progress.epoch_seconds),
         }

@@ -1,5 +1,6 @@
 """One experiment in one run directory: begun, gone on with, or found finished."""
 
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -9,12 +10,12 @@ from typing import Any
 import torch
 
 from scalednl.config import Experiment, RunSettings
-from scalednl.data import ImageData
 from scalednl.errors import CommandError, UsageError
 from scalednl.records.run import RunFolder, Status
 from scalednl.train.devices import is_first_process, launch, make_fabric
 from scalednl.train.events import Events
 from scalednl.train.initial import (
+    check_batch,
     experiment_data,
     initial_model,
     load_backbone,
@@ -53,32 +54,48 @@ def run(
     before = _before(folder, experiment)
     if before is not None:
         return before
-    if settings.threads is not None:
-        torch.set_num_threads(settings.threads)
+    _set_threads(settings)
     # Whatever cannot work fails here, before anything is written.
     data = experiment_data(experiment, root)
     network = initial_model(experiment, len(data.class_names))
     if experiment.finetune and not folder.exists():
         load_backbone(network, pretrained_file(experiment))
     fabric = make_fabric(settings)
+    check_batch(experiment, data, fabric.world_size)
     with ExitStack() as held:
+        stop = held.enter_context(watching_signals())
         if is_first_process():
             _make(folder)
             held.enter_context(folder.locked())
+            before = _before(folder, experiment)
+            if before is not None:
+                return before
         launch(fabric)
+        # A launcher may have set its own number.
+        _set_threads(settings)
         display = Display(experiment.epochs, quiet or fabric.global_rank != 0)
         trainer = Trainer(experiment, data, network, fabric, compiled=settings.compile)
-        keeper = held.enter_context(_keeping(folder, settings, trainer, data, display))
-        stop = held.enter_context(watching_signals())
+        events = held.enter_context(_events(folder, settings, fabric.global_rank))
+        keeper = Keeper(folder, settings, trainer, data, display, events, root)
         keeper.begin()
         status = trainer.run(keeper, stop, display)
         result = keeper.finish(status)
     return Outcome(status, result, stop.signal)
 
 
+def _set_threads(settings: RunSettings) -> None:
+    if settings.threads is not None:
+        torch.set_num_threads(settings.threads)
+
+
 def _before(folder: RunFolder, experiment: Experiment) -> Outcome | None:
     """The outcome of a run that has ended here; an error if another experiment lives here."""
     if not folder.exists():
+        if folder.checkpoints.exists():
+            raise CommandError(
+                f"{folder.path} has checkpoints but no config.json to say what they are of: choose "
+                "another folder with --out"
+            )
         return None
     here, _ = folder.read_config()
     if here != experiment:
@@ -86,8 +103,12 @@ def _before(folder: RunFolder, experiment: Experiment) -> Outcome | None:
         raise UsageError(
             f"{folder.path} holds another experiment ({changes}): choose another folder with --out"
         )
-    result = folder.read_result()
-    if result is not None and result["status"] in ("finished", "diverged"):
+    try:
+        result = folder.read_result()
+    except CommandError as error:
+        warnings.warn(f"{error}; it is written again", stacklevel=3)
+        return None
+    if result is not None and result.get("status") in ("finished", "diverged"):
         return Outcome(result["status"], result)
     return None
 
@@ -103,19 +124,12 @@ def _make(folder: RunFolder) -> None:
 
 
 @contextmanager
-def _keeping(
-    folder: RunFolder, settings: RunSettings, trainer: Trainer, data: ImageData, display: Display
-) -> Iterator[Keeper]:
-    events = None
-    if settings.tensorboard and trainer.fabric.global_rank == 0:
-        events = Events(folder.path)
+def _events(folder: RunFolder, settings: RunSettings, rank: int) -> Iterator[Events | None]:
+    if rank or not settings.tensorboard:
+        yield None
+        return
+    events = Events(folder.path)
     try:
-        yield Keeper(folder, settings, trainer, data, display, events)
-    except OSError as error:
-        raise CommandError(
-            f"{folder.path} could not be written ({error.strerror or error}): the last checkpoint "
-            "is kept, and the same command goes on from it"
-        ) from error
+        yield events
     finally:
-        if events is not None:
-            events.close()
+        events.close()

@@ -19,8 +19,7 @@ def learning_rate(experiment: Experiment, epoch: int, step: int, steps: int) -> 
     if experiment.schedule == "steps":
         reached = sum(epoch >= milestone for milestone in experiment.milestones)
         return experiment.lr * 0.1**reached
-    total = experiment.epochs * steps
-    done = (epoch * steps + step) / max(1, total - 1)
+    done = (epoch * steps + step) / (experiment.epochs * steps)
     if done < WARM_UP:
         return experiment.lr * (1 - (1 - START) * _falling(done / WARM_UP))
     return experiment.lr * _falling((done - WARM_UP) / (1 - WARM_UP))

@@ -1,5 +1,6 @@
 """What a person sees of a run: a bar on a terminal, one line an epoch everywhere."""
 
+import os
 import sys
 from typing import Any
 
@@ -48,18 +49,25 @@ class Display:
         if self._quiet:
             return
         width = len(str(self._epochs))
-        print(
+        emit(
             f"epoch {record['epoch'] + 1:{width}}/{self._epochs}  "
             f"loss {record['train_loss']:.3f}  train {record['train_error_pct']:5.2f} %  "
             f"test {record['test_error_pct']:5.2f} %  lr {record['lr']:.4g}  "
-            f"{record['images_per_second']:,.0f} images/s  {duration(seconds_left)} left",
-            flush=True,
+            f"{record['images_per_second']:,.0f} images/s  {duration(seconds_left)} left"
         )
 
     def say(self, text: str) -> None:
         """Anything else."""
         if not self._quiet:
-            print(text, flush=True)
+            emit(text)
+
+
+def emit(text: str) -> None:
+    """Print a line; a reader that has gone away, as `head` does, is no reason to stop."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
 
 
 def duration(seconds: float) -> str:

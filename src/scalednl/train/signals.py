@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from scalednl.train.devices import is_first_process
+
+NOTICE = b"\nStopping after this step; the run can go on later. Once more to leave at once.\n"
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -20,10 +23,9 @@ class StopRequest:
         if self.signal:
             os._exit(128 + number)
         self.signal = number
-        print(
-            "\nStopping after this step; the run can go on later. Once more to leave at once.",
-            flush=True,
-        )
+        if is_first_process():
+            # Not print: the signal may have come in the middle of one.
+            os.write(2, NOTICE)
 
 
 @contextmanager
