@@ -67,6 +67,7 @@ bench: setup
 	$(BIN)/scalednl bench table3
 	$(BIN)/scalednl bench scaling
 	$(BIN)/scalednl bench planner
+	$(BIN)/scalednl bench peers
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build
