@@ -8,8 +8,9 @@ from rich.table import Table
 from torch import Tensor
 
 from scalednl.bench.agreement import reference_block
-from scalednl.bench.measure import bytes_kept, fastest, interleaved, relative_error, training_step
+from scalednl.bench.measure import fastest, interleaved, relative_error, training_step
 from scalednl.blocks import NonLocal2d
+from scalednl.counting import bytes_kept
 from scalednl.ops.moments import Moments
 
 CHANNELS, SIDE, BATCH, REPEATS = 64, 48, 2, 5

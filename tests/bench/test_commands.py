@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from scalednl.bench import budget, orders, peers, planner, scaling, table3, tiles
+from scalednl.bench import budget, loop, orders, peers, planner, scaling, table3, tiles
 from scalednl.bench.networks import Variant
 from scalednl.bench.options import BenchOptions
 from scalednl.bench.peak import Peak, peak_of
@@ -220,3 +220,17 @@ def test_a_processor_makes_a_file_name() -> None:
     assert slug("Intel(R) Xeon(R) Processor @ 2.80GHz") == "intel-xeon-2.80ghz"
     assert slug("AMD EPYC 7763 64-Core Processor") == "amd-epyc-7763-64-core"
     assert slug("") == "unknown"
+
+
+def test_train_compares_the_loop_with_a_bare_one(
+    shown: Callable[..., Shown], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both loops move the weights alike before they are timed; speeds and goals are shown."""
+    monkeypatch.setattr(loop, "RECIPES", ("cifar10-preresnet8-plain-short",))
+    text, record, _ = shown(loop.run)
+    (row,) = record["rows"]
+    assert row["error"] < 1e-5
+    assert row["speed_over_bare"] == pytest.approx(
+        row["bare"]["median_ms"] / row["train"]["median_ms"], rel=1e-3
+    )
+    assert "cifar10-preresnet8-plain-short" in text

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from scalednl.bench.measure import (
-    bytes_kept,
     fastest,
     inference_step,
     interleaved,
@@ -16,6 +15,7 @@ from scalednl.bench.measure import (
     training_step,
     typical,
 )
+from scalednl.counting import bytes_kept
 
 
 def test_steps_take_turns_after_a_warm_up() -> None:

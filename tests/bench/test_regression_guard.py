@@ -4,9 +4,9 @@ from functools import lru_cache
 
 import pytest
 
-from scalednl.bench.measure import bytes_kept, multiply_adds
 from scalednl.bench.networks import Variant, images, training_iteration
 from scalednl.blocks import NonLocal2d
+from scalednl.counting import bytes_kept, multiply_adds
 
 BATCH, BLOCKS, SHAPE = 2, 3, (128, 16, 16)
 PLAIN = Variant("no blocks", 0)

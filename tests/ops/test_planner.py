@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import scalednl
-from scalednl.bench.measure import bytes_kept, multiply_adds
+from scalednl.counting import bytes_kept, multiply_adds
 from scalednl.ops.costs import Setting, cost
 from scalednl.ops.options import ATTENTIONS, VIEWS, orders_of
 from scalednl.ops.planner import LARGEST, Choice, choose, schedule

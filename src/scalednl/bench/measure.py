@@ -1,4 +1,4 @@
-"""Interleaved timing, and exact counts: bytes kept for backward, multiply-adds."""
+"""Interleaved timing, and the distance of two tensors."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -6,7 +6,6 @@ from statistics import median
 
 import torch
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from scalednl.bench.timing import Timing
 
@@ -80,38 +79,6 @@ def inference_step(module: nn.Module, x: Tensor) -> Step:
             return module(x)
 
     return step
-
-
-def bytes_kept(module: nn.Module, x: Tensor) -> int:
-    """Bytes that one forward pass keeps for backward: distinct storages, parameters left out."""
-    own = {p.untyped_storage().data_ptr() for p in module.parameters()}
-    seen: dict[int, torch.UntypedStorage] = {}
-
-    # Nothing is handed on: a result that its own graph held would never be freed.
-    def note(tensor: Tensor) -> None:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in own:
-            seen[storage.data_ptr()] = storage
-
-    with torch.autograd.graph.saved_tensors_hooks(note, _never):
-        module(x)
-    return sum(storage.nbytes() for storage in seen.values())
-
-
-def _never(_: None) -> Tensor:
-    raise RuntimeError("what was only counted cannot be differentiated")
-
-
-def multiply_adds(step: Step) -> int:
-    """Multiply-adds of all matrix products and convolutions that one run of a step does.
-
-    A step with gradients must take them by `backward()`: torch's counter knows no `autograd.grad`.
-    """
-    # torch's counter does not know the in-place product with an accumulator.
-    known = {torch.ops.aten.baddbmm_: lambda _, a, b, **__: 2 * a[0] * a[1] * a[2] * b[2]}
-    with FlopCounterMode(display=False, custom_mapping=known) as counter:
-        step()
-    return int(counter.get_total_flops()) // 2
 
 
 def relative_error(value: Tensor, truth: Tensor) -> float:

@@ -7,12 +7,13 @@ import torch
 
 from scalednl.bench.forms import AssociativeRows
 from scalednl.bench.goals import GOAL_HEAD, Goal
-from scalednl.bench.measure import bytes_kept, timings, training_step
+from scalednl.bench.measure import timings, training_step
 from scalednl.bench.options import BenchOptions, short_bytes
 from scalednl.bench.session import Session, print_table
 from scalednl.bench.shapes import checked_error, features
 from scalednl.bench.timing import Timing
 from scalednl.blocks import NonLocal2d
+from scalednl.counting import bytes_kept
 
 METHODS: dict[str, dict[str, Any]] = {
     "auto": {},

@@ -9,19 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from scalednl.bench.agreement import require, training_error
-from scalednl.bench.measure import (
-    bytes_kept,
-    inference_step,
-    relative_error,
-    timings,
-    training_step,
-)
+from scalednl.bench.measure import inference_step, relative_error, timings, training_step
 from scalednl.bench.options import BenchOptions, short_bytes
 from scalednl.bench.peer_list import HEADS, PEERS, Peer
 from scalednl.bench.session import Session, print_table
 from scalednl.bench.timing import Timing
 from scalednl.blocks import NonLocal2d
 from scalednl.charts import Dot, Row, dot_chart
+from scalednl.counting import bytes_kept
 from scalednl.errors import CommandError
 from scalednl.models.convert import convert
 

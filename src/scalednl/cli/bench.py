@@ -93,6 +93,22 @@ def planner(options: Options) -> None:
 
 
 @bench.command
+def train(options: Options) -> None:
+    """Images a second of the whole training loop, against a bare loop over one fixed batch.
+
+    What augmentation, learning rate, accounting and looking at the loss cost together.
+
+    For example: `scalednl bench train --quick`, or `scalednl bench train --threads 2`.
+
+    Args:
+        options: How to measure.
+    """
+    from scalednl.bench.loop import run
+
+    run(options)
+
+
+@bench.command
 def orders(options: Options) -> None:
     """One block in every order of multiplication, at three settings, against softmax.
 

@@ -107,7 +107,7 @@ class Trainer:
         try:
             while self.progress.epoch < self.experiment.epochs:
                 display.begin_epoch(self.progress.epoch, steps, self.progress.step)
-                stopped = self._epoch(owner, stop, display)
+                stopped = self.train_epoch(owner, stop, display)
                 display.end_epoch()
                 if stopped:
                     return "interrupted"
@@ -153,7 +153,7 @@ class Trainer:
             return nullcontext()
         return self.fabric.no_backward_sync(self._model)
 
-    def _epoch(self, owner: "Owner", stop: StopRequest, display: Display) -> bool:
+    def train_epoch(self, owner: "Owner", stop: StopRequest, display: Display) -> bool:
         """The rest of the current epoch; whether a signal cut it short."""
         self._model.train()
         progress = self.progress

@@ -4,11 +4,10 @@ import time
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
+from torch import Tensor
 
-from scalednl.bench.measure import bytes_kept
 from scalednl.config import Experiment
+from scalednl.counting import bytes_kept, multiply_adds
 from scalednl.data import ImageData
 from scalednl.models.residual import ResidualNetwork
 from scalednl.train.loop import Trainer
@@ -55,7 +54,7 @@ def plan_run(trainer: Trainer, data: ImageData) -> RunPlan:
     """Count and probe; the trainer is used up by it."""
     network, experiment = trainer.network, trainer.experiment
     batch = next(trainer.batches.epoch(0))
-    macs = multiply_adds(network, batch.images[:1])
+    macs = _forward(network, batch.images[:1])
     weights = sum(p.numel() * p.element_size() for p in network.parameters())
     part = batch.images[: max(1, len(batch.images) // experiment.accumulate)]
     network.train()
@@ -73,14 +72,14 @@ def plan_run(trainer: Trainer, data: ImageData) -> RunPlan:
     )
 
 
-def multiply_adds(network: nn.Module | ResidualNetwork, image: Tensor) -> int:
-    """Of one forward pass in evaluation mode, as torch counts them."""
+def _forward(network: ResidualNetwork, image: Tensor) -> int:
+    """Multiply-adds of one forward pass in evaluation mode."""
     was_training = network.training
     network.eval()
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
-        network(image)
+    with torch.no_grad():
+        count = multiply_adds(lambda: network(image))
     network.train(was_training)
-    return counter.get_total_flops() // 2
+    return count
 
 
 def _probe(trainer: Trainer) -> float:
