@@ -4,11 +4,13 @@ import subprocess
 import sys
 from typing import TypeVar
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from scalednl.blocks.nonlocal_block import _NonLocal
+from scalednl.cli import main
 from scalednl.ops import reference
 from scalednl.ops.planner import Choice
 
@@ -102,6 +104,20 @@ def run_scalednl(*arguments: str) -> "subprocess.CompletedProcess[str]":
         timeout=300,
         check=False,
     )
+
+
+def call_scalednl(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
+) -> tuple[int, str]:
+    """The command line in this process, for speed: its exit code, and all that it printed."""
+    monkeypatch.setattr(sys, "argv", ["scalednl", *arguments])
+    try:
+        main()
+        code: object = 0
+    except SystemExit as left:
+        code = left.code
+    said = capsys.readouterr()
+    return int(str(code or 0)), said.err + said.out
 
 
 def with_gradients(

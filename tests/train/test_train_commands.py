@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from scalednl.paper.recipes import recipes
-from tests.support import run_scalednl
+from tests.support import call_scalednl, run_scalednl
 from tests.train.small import OPTIONS
 
 
@@ -80,18 +80,23 @@ def test_list_and_help() -> None:
         (["pairs-scaled", "--out", "/proc/nowhere/run"], 1, "cannot be written"),
     ],
 )
+@pytest.mark.usefixtures("unchecked_shapes")
 def test_mistakes_are_one_sentence(
-    tmp_path: Path, arguments: list[str], code: int, said: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    code: int,
+    said: str,
 ) -> None:
     """Each names what was passed and what would work; nothing is written."""
     if arguments:
         arguments = [*arguments, "--root", str(tmp_path / "data")]
     if "--out" not in arguments and arguments:
         arguments += ["--out", str(tmp_path / "run")]
-    run = run_scalednl("train", *arguments)
-    assert run.returncode == code, run.stderr
-    assert said in run.stderr + run.stdout
-    assert "Traceback" not in run.stderr
+    found, text = call_scalednl(monkeypatch, capsys, "train", *arguments)
+    assert found == code, text
+    assert said in text
     assert not (tmp_path / "run").exists()
 
 
@@ -112,7 +117,9 @@ def test_numbers_and_names_are_both_understood(tmp_path: Path) -> None:
     assert f"{out}: finished" in again.stdout
 
 
-def test_eval_names_what_it_cannot_use(tmp_path: Path) -> None:
+def test_eval_names_what_it_cannot_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Nothing there, no weights in a folder, no data set named, another number of classes."""
     (tmp_path / "empty").mkdir()
     (tmp_path / "bad.safetensors").write_bytes(b"hello")
@@ -124,7 +131,7 @@ def test_eval_names_what_it_cannot_use(tmp_path: Path) -> None:
         ([str(tmp_path / "bad.safetensors"), "--data", "pairs"], 1, "not a whole safetensors file"),
     ]
     for arguments, code, said in cases:
-        run = run_scalednl("eval", *arguments)
-        assert run.returncode == code, run.stderr
-        assert said in run.stderr
-        assert len(run.stderr.splitlines()) == 1
+        found, text = call_scalednl(monkeypatch, capsys, "eval", *arguments)
+        assert found == code, text
+        assert said in text
+        assert len(text.splitlines()) == 1

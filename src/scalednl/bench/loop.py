@@ -20,6 +20,7 @@ from scalednl.paper.recipes import find_recipe
 from scalednl.train.devices import make_fabric
 from scalednl.train.initial import initial_model
 from scalednl.train.loop import Owner, Trainer
+from scalednl.train.schedule import learning_rate
 from scalednl.train.show import Display
 from scalednl.train.signals import StopRequest
 
@@ -124,7 +125,10 @@ def _bare(recipe: Experiment, steps: int, session: Session) -> Callable[[], None
 def _bare_step(recipe: Experiment, trainer: Trainer, batch: Batch) -> Callable[[], None]:
     network = trainer.network.train()
     optimizer = torch.optim.SGD(
-        network.parameters(), recipe.lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay
+        network.parameters(),
+        learning_rate(recipe, epoch=0, step=0, steps=len(trainer.batches)),
+        momentum=recipe.momentum,
+        weight_decay=recipe.weight_decay,
     )
 
     def step() -> None:
