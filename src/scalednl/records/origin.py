@@ -33,7 +33,7 @@ class Origin:
     cores: int
     threads: int | None
     command: str
-    """As typed; the program by its name alone"""
+    """As typed; the program and absolute paths by their last part alone"""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for a file."""
@@ -57,10 +57,11 @@ def origin(threads: int | None = None) -> Origin:
 
 
 def _command() -> str:
-    """Quoted as a shell wants it, in plain text whatever was typed."""
+    """Quoted as a shell wants it; of absolute paths only the last part, the rest is private."""
     program = Path(sys.argv[0])
     name = program.parent.name if program.name == "__main__.py" else program.name
-    return shlex.join([name, *sys.argv[1:]]).encode("utf-8", "backslashreplace").decode()
+    typed = [f".../{Path(word).name}" if os.path.isabs(word) else word for word in sys.argv[1:]]
+    return shlex.join([name, *typed]).encode("utf-8", "backslashreplace").decode()
 
 
 def _versions() -> dict[str, str]:
