@@ -12,7 +12,7 @@ help:
 	@echo "make test    set up, then run every test"
 	@echo "make check   set up, then format check, lint, types and every test"
 	@echo "make soak    set up, then kill a training run 20 times and compare (2 minutes)"
-	@echo "make bench   set up, then measure what the block costs here (20 minutes)"
+	@echo "make bench   set up, then measure what the block costs here (11 minutes)"
 	@echo "make format  rewrite the code in the house's format"
 	@echo "make peers   set up, then install what tests and benchmarks compare with"
 	@echo "make setup   create $(VENV) and install everything; quick when nothing changed"

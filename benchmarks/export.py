@@ -11,7 +11,7 @@ import onnxruntime
 import torch
 
 from scalednl import NonLocal2d, export_model
-from scalednl.bench.measure import Step, interleaved, typical
+from scalednl.bench.measure import Step, timings
 
 THREADS, REPEATS, TARGET = 2, 9, 0.2
 
@@ -31,7 +31,7 @@ def main() -> None:
             session = onnxruntime.InferenceSession(path, options)
             feed = {session.get_inputs()[0].name: x.numpy()}
             steps[attention] = lambda session=session, feed=feed: session.run(None, feed)  # type: ignore[misc]
-        times = typical(interleaved(steps, REPEATS))
+        times = {name: timing.median for name, timing in timings(steps, REPEATS).items()}
     ratio = times["scaled"] / times["softmax"]
     for name, seconds in times.items():
         print(f"{name:<8} {seconds * 1e3:7.1f} ms")

@@ -13,7 +13,6 @@ from scalednl.bench.measure import (
     interleaved,
     relative_error,
     training_step,
-    typical,
 )
 from scalednl.counting import bytes_kept
 
@@ -31,7 +30,6 @@ def test_summaries() -> None:
     """The best and the median run of each step."""
     times = {"a": [3.0, 1.0, 2.0], "b": [5.0, 5.0, 9.0]}
     assert fastest(times) == {"a": 1.0, "b": 5.0}
-    assert typical(times) == {"a": 2.0, "b": 5.0}
 
 
 class _Square(nn.Module):

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Mapping
-from statistics import median
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +17,7 @@ def interleaved(
     """Seconds of `repeats` runs of every step, one run of each in turn, after a warm-up.
 
     Taking turns lets a slow moment of the machine fall on all steps alike; compare them with
-    `fastest` or `typical`. On a GPU the clock is the device's own, by events.
+    `fastest`, or as medians by `timings`. On a GPU the clock is the device's own, by events.
     """
     for step in steps.values():
         for _ in range(warm_up):
@@ -58,11 +57,6 @@ def _seconds_on_gpu(step: Step) -> float:
 def fastest(times: Mapping[str, list[float]]) -> dict[str, float]:
     """The best run of every step."""
     return {name: min(runs) for name, runs in times.items()}
-
-
-def typical(times: Mapping[str, list[float]]) -> dict[str, float]:
-    """The median run of every step."""
-    return {name: median(runs) for name, runs in times.items()}
 
 
 def training_step(module: nn.Module, x: Tensor, grad: Tensor) -> Step:

@@ -113,7 +113,8 @@ def _shape(x: float, y: float, colour: str) -> str:
     if colour == "red":
         return f"M{x - r:.1f},{y - r:.1f}h{2 * r}v{2 * r}h{-2 * r}z"
     if colour == "purple":
-        return f"M{x:.1f},{y - 1.3 * r:.1f}l{1.3 * r:.1f},{1.3 * r:.1f}l{-1.3 * r:.1f},{1.3 * r:.1f}l{-1.3 * r:.1f},{-1.3 * r:.1f}z"  # noqa: E501
+        half = f"{1.3 * r:.1f}"
+        return f"M{x:.1f},{y - 1.3 * r:.1f}l{half},{half}l-{half},{half}l-{half},-{half}z"
     if colour == "blue":
         return f"M{x:.1f},{y - 1.2 * r:.1f}l{1.25 * r:.2f},{2.1 * r:.2f}h{-2.5 * r:.2f}z"
     return f"M{x - r:.1f},{y:.1f}a{r},{r} 0 1 0 {2 * r},0a{r},{r} 0 1 0 {-2 * r},0z"

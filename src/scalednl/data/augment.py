@@ -56,9 +56,10 @@ class Crop(Protocol):
 
 @dataclass(frozen=True)
 class PaddedCrop:
-    """A window of the image's own size, up to `pad` pixels off, black beyond the edge; mirrored by
-    chance. With `pad=0` and no mirroring, the image itself.
-    """  # noqa: D205
+    """A window of the image's own size, up to `pad` pixels off; mirrored by chance.
+
+    Black beyond the edge. With `pad=0` and no mirroring, the image itself.
+    """
 
     pad: int = 4
     mirror: bool = True

@@ -48,7 +48,6 @@ class DataInfo:
 
     name: str
     title: str
-    side: int
     mean: Triple
     std: Triple
     urls: tuple[str, ...] = ()
@@ -70,7 +69,6 @@ _BATCHES = tuple(f"data_batch_{number}" for number in range(1, 6))
 CIFAR10_INFO = DataInfo(
     name="cifar10",
     title="CIFAR-10",
-    side=32,
     mean=CIFAR_MEAN,
     std=CIFAR_STD,
     urls=("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",),
@@ -101,7 +99,6 @@ CIFAR10_INFO = DataInfo(
 CIFAR100_INFO = DataInfo(
     name="cifar100",
     title="CIFAR-100",
-    side=32,
     mean=CIFAR_MEAN,
     std=CIFAR_STD,
     urls=("https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",),
@@ -123,7 +120,6 @@ CIFAR100_INFO = DataInfo(
 TINY_INFO = DataInfo(
     name="tiny-imagenet",
     title="Tiny-ImageNet",
-    side=64,
     mean=IMAGENET_MEAN,
     std=IMAGENET_STD,
     urls=("http://cs231n.stanford.edu/tiny-imagenet-200.zip",),
@@ -134,7 +130,6 @@ TINY_INFO = DataInfo(
 PAIRS_INFO = DataInfo(
     name="pairs",
     title="pairs",
-    side=32,
     mean=(128 / 255,) * 3,
     std=(40 / 255,) * 3,
 )

