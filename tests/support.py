@@ -1,7 +1,11 @@
 """What several tests need: relative errors, layouts, and a block said in the reference's words."""
 
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -118,6 +122,19 @@ def call_scalednl(
         code = left.code
     said = capsys.readouterr()
     return int(str(code or 0)), said.err + said.out
+
+
+@contextmanager
+def tiny_disk(folder: Path, size: str) -> Iterator[Path]:
+    """A disk of a given size, where this user may mount one."""
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    if not shutil.which("mount") or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("needs the right to mount a small disk")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
 
 
 def with_gradients(

@@ -46,7 +46,8 @@ def run(threads: int | None = None) -> None:
         f"{TILE} x {TILE}:\n"
     )
     console.print(_tiles())
-    console.print(f"\n[dim]{time.perf_counter() - start:.0f} s. Next: README.md, docs/[/]")
+    took = time.perf_counter() - start
+    console.print(f"\n[dim]{took:.0f} s. Next: .venv/bin/scalednl train pairs-scaled; README.md[/]")
 
 
 def _costs() -> Table:

