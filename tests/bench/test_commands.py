@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from scalednl.bench import budget, loop, orders, peers, planner, scaling, table3, tiles
+from scalednl.bench import budget, orders, peers, planner, scaling, table3, tiles, training_loop
 from scalednl.bench.networks import Variant
 from scalednl.bench.options import BenchOptions
 from scalednl.bench.peak import Peak, peak_of
@@ -226,8 +226,8 @@ def test_train_compares_the_loop_with_a_bare_one(
     shown: Callable[..., Shown], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both loops move the weights alike before they are timed; speeds and goals are shown."""
-    monkeypatch.setattr(loop, "RECIPES", ("cifar10-preresnet8-plain-short",))
-    text, record, _ = shown(loop.run)
+    monkeypatch.setattr(training_loop, "RECIPES", ("cifar10-preresnet8-plain-short",))
+    text, record, _ = shown(training_loop.run)
     (row,) = record["rows"]
     assert row["error"] < 1e-5
     assert row["speed_over_bare"] == pytest.approx(

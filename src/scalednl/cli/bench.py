@@ -103,7 +103,7 @@ def train(options: Options) -> None:
     Args:
         options: How to measure.
     """
-    from scalednl.bench.loop import run
+    from scalednl.bench.training_loop import run
 
     run(options)
 

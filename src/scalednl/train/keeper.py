@@ -20,7 +20,7 @@ from scalednl.train.devices import peak_memory_mb
 from scalednl.train.events import Events
 from scalednl.train.initial import load_backbone, pretrained_file
 from scalednl.train.loop import Owner, Trainer
-from scalednl.train.progress import Progress
+from scalednl.train.run_state import Progress
 from scalednl.train.show import Display, duration
 
 

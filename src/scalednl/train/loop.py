@@ -19,7 +19,7 @@ from scalednl.records.run import Status
 from scalednl.train.checkpoint import Checkpoint
 from scalednl.train.evaluate import evaluate, sum_over_ranks, test_batches
 from scalednl.train.initial import train_crop
-from scalednl.train.progress import Progress
+from scalednl.train.run_state import Progress
 from scalednl.train.schedule import learning_rate
 from scalednl.train.show import Display
 from scalednl.train.signals import StopRequest
