@@ -26,7 +26,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@echo "Installing torch, about a minute the first time ..."
 	@$(PIP) torch
 	@echo "Installing scalednl and the tools that test it ..."
-	@$(PIP) -e '.[dev,export]'
+	@$(PIP) -e '.[dev,export,sweep]'
 	@touch $@
 
 # What the attention packages import; each declares torch, which must stay the one that is here.

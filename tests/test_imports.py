@@ -14,6 +14,7 @@ MAY_IMPORT = {
     "files": set(),
     "counting": set(),
     "seeds": set(),
+    "statistics": set(),
     "progress": set(),
     "records": {"files", "errors", "config", "records", "__init__"},
     "data": {"config", "errors", "files", "seeds", "progress", "data", "__init__"},
