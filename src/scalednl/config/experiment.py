@@ -105,13 +105,37 @@ class Experiment:
     @property
     def digest(self) -> str:
         """Twelve letters that differ when anything does."""
-        text = json.dumps(self.as_dict(), sort_keys=True)
-        return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+        return _letters(self.as_dict())
+
+    @property
+    def cell(self) -> str:
+        """Twelve letters that runs share when only their seeds make their results differ.
+
+        Left out are the seed, names, where pretrained weights lie, how products are bracketed, and
+        options that this experiment does not use.
+        """
+        values = self.as_dict()
+        for name in ("recipe", "seed", "weights"):
+            del values[name]
+        if self.data != "pairs":
+            del values["pairs"]
+        if self.position is None:
+            values["position"] = self.block.blocks > 0
+        if self.block.blocks == 0:
+            del values["block"]
+        else:
+            del values["block"]["order"], values["block"]["memory"]
+        return _letters(values)
 
     def differences(self, other: "Experiment") -> list[str]:
         """What another experiment has otherwise, as `name: ours, theirs`."""
         mine, theirs = _flat(self), _flat(other)
         return [f"{key}: {mine[key]}, {theirs[key]}" for key in mine if mine[key] != theirs[key]]
+
+
+def _letters(values: dict[str, Any]) -> str:
+    text = json.dumps(values, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 
 
 def _flat(experiment: Experiment) -> dict[str, Any]:

@@ -1,0 +1,297 @@
+"""Every table and figure of the paper as a grid of trainings, and the controls that it lacks."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+
+from scalednl.config import Experiment
+from scalednl.errors import UsageError
+from scalednl.paper.scales import TINY, Scale, Setting
+from scalednl.paper.tables import printed
+
+CIFAR = ("cifar10", "cifar100")
+BLOCKS = ("softmax", "scaled")
+NETWORKS = {
+    "PreResNet32": "preresnet32",
+    "PreResNet56": "preresnet56",
+    "PreResNet110": "preresnet110",
+    "WRN-28-10": "wrn28_10",
+    "PreResNet50": "preresnet50_tiny",
+}
+SHARES = (1, 2, 4, 8)
+"""Figure 2's axis, whose values the paper does not print: C / share embedding channels"""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of a table: where it stands, what trains it, and what the paper prints."""
+
+    row: str
+    """The attention, or what else tells rows of one data set and network apart"""
+    column: str
+    setting: Setting
+    printed: float | None = None
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """A table or figure."""
+
+    name: str
+    title: str
+    caption: str
+    cells: tuple[Cell, ...]
+    is_control: bool = False
+    """Not in the paper"""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """In the order of their first cells."""
+        return tuple(dict.fromkeys(cell.column for cell in self.cells))
+
+    def trainings(self, scale: Scale) -> list[tuple[Cell, Experiment]]:
+        """The cells that exist at a scale, each with its experiment at seed 0."""
+        placed = ((cell, scale.experiment(cell.setting)) for cell in self.cells)
+        return [(cell, experiment) for cell, experiment in placed if experiment is not None]
+
+
+@cache
+def artefacts() -> dict[str, Artefact]:
+    """All of them by name, in the paper's order, the controls last."""
+    return {
+        artefact.name: artefact
+        for artefact in (
+            *(_table1(), _table2(), _table3(), _table4(), _figure1(), _figure2()),
+            *(_position(), _softmax_scale(), _direction(), _no_scale()),
+        )
+    }
+
+
+def find_artefacts(names: list[str]) -> list[Artefact]:
+    """Those named, each once; "all" is every one, "controls" the paper's gaps."""
+    known = artefacts()
+    groups = {
+        "all": list(known),
+        "controls": [name for name in known if known[name].is_control],
+    }
+    found: dict[str, Artefact] = {}
+    for name in names:
+        if name not in known and name not in groups:
+            near = get_close_matches(name, [*known, *groups], n=3, cutoff=0.4)
+            hint = (
+                f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(known)}"
+            )
+            raise UsageError(f"no table or figure is called {name!r}: {hint}")
+        found |= {member: known[member] for member in groups.get(name, [name])}
+    return list(found.values())
+
+
+def _cifar56(data: str, attention: str, **values: object) -> Setting:
+    """Table 1's network; `values` are heads, embed_share, position, and options of the block."""
+    fields = {k: values.pop(k) for k in ("heads", "embed_share", "position") if k in values}
+    options = tuple(sorted(values.items()))
+    return Setting(data, "preresnet56", attention, options=options, **fields)  # type: ignore[arg-type]
+
+
+def _table1() -> Artefact:
+    table = printed("table1_importance")
+    cells = [
+        Cell(
+            row["attention"],
+            view,
+            _cifar56(
+                row["dataset"], row["attention"], **({} if view == "base" else {"view": view})
+            ),
+            error,
+        )
+        for row in table["rows"]
+        for view, error in zip(table["columns"], row["error"], strict=True)
+    ]
+    return Artefact(
+        "table1_importance",
+        "Table 1. What attention needs of its vectors",
+        "Test error (%) with theta and phi whole, with their magnitudes only, and with their "
+        "directions only. One head.",
+        tuple(cells),
+    )
+
+
+def _table2() -> Artefact:
+    table = printed("table2_initialization")
+    inits = {"he": "he", "std=0.01": 0.01, "std=0.0": 0.0}
+    cells = [
+        Cell(
+            row["attention"],
+            column,
+            Setting(
+                row["dataset"],
+                NETWORKS[row["model"]],
+                row["attention"],
+                options=(("init", inits[column]),),
+            ),
+            error,
+        )
+        for row in table["rows"]
+        for column, error in zip(table["columns"], row["error"], strict=True)
+    ]
+    return Artefact(
+        "table2_initialization",
+        "Table 2. How the embeddings start",
+        "Test error (%) by the initialisation of theta, phi, g and out. One head. All zero is a "
+        "block that never learns: only its batch norm's shift moves.",
+        tuple(cells),
+    )
+
+
+def _table3() -> Artefact:
+    table = printed("table3_heads")
+    cells = [
+        Cell(
+            attention,
+            f"{heads} heads" if heads != 1 else "1 head",
+            _cifar56(data, attention if heads else "plain", heads=heads or 1),
+            error,
+        )
+        for data in CIFAR
+        for attention in BLOCKS
+        for heads, error in zip(table["heads"], table[attention][f"{data}_error"], strict=True)
+    ]
+    return Artefact(
+        "table3_heads",
+        "Table 3. How many heads",
+        "Test error (%) by the number of heads; 0 is the network without blocks. What heads cost "
+        "stands under Cost.",
+        tuple(cells),
+    )
+
+
+def _table4() -> Artefact:
+    table = printed("table4_backbones")
+    cells = [
+        Cell(
+            "3 blocks, 4 heads",
+            attention,
+            Setting(row["dataset"], NETWORKS[row["model"]], attention, heads=4),
+            error,
+        )
+        for row in table["rows"]
+        for attention, error in zip(table["columns"], row["error"], strict=True)
+    ]
+    return Artefact(
+        "table4_backbones",
+        "Table 4. Other networks and data",
+        "Test error (%) of networks with three blocks of four heads.",
+        tuple(cells),
+    )
+
+
+def _figure1() -> Artefact:
+    places = [(data, "preresnet56") for data in CIFAR] + [(TINY, "preresnet50_tiny")]
+    cells = [
+        Cell("maps", attention, Setting(data, network, attention, heads=4))
+        for data, network in places
+        for attention in BLOCKS
+    ]
+    return Artefact(
+        "figure1_attention_maps",
+        "Figure 1. Attention maps",
+        "Every row is a query pixel, every column a key pixel. The paper sees vertical lines with "
+        "softmax, few keys that every query attends to, and none without.",
+        tuple(cells),
+    )
+
+
+def _figure2() -> Artefact:
+    cells = [
+        Cell(
+            attention,
+            "C" if share == 1 else f"C/{share}",
+            _cifar56(data, attention, embed_share=share),
+        )
+        for data in CIFAR
+        for attention in BLOCKS
+        for share in SHARES
+    ]
+    return Artefact(
+        "figure2_embedding_channels",
+        "Figure 2. Fewer embedding channels",
+        "Test error (%) as the embedding shrinks from the block's C channels. One head. The paper "
+        "prints a curve without values.",
+        tuple(cells),
+    )
+
+
+def _control(name: str, title: str, caption: str, cells: Iterator[Cell]) -> Artefact:
+    return Artefact(name, title, caption, tuple(cells), is_control=True)
+
+
+def _position() -> Artefact:
+    def cells() -> Iterator[Cell]:
+        for data in CIFAR:
+            for attention in BLOCKS:
+                yield Cell(attention, "blocks + position", _cifar56(data, attention, heads=4))
+                off = _cifar56(data, attention, heads=4, position=False)
+                yield Cell(attention, "blocks only", off)
+            yield Cell("plain", "position only", _cifar56(data, "plain", position=True))
+            yield Cell("plain", "neither", _cifar56(data, "plain"))
+
+    return _control(
+        "control_position",
+        "Control. Is it the position?",
+        "Test error (%) with and without the fixed position encoding, which the paper's code adds "
+        "before its blocks and its text never mentions.",
+        cells(),
+    )
+
+
+def _softmax_scale() -> Artefact:
+    def cells() -> Iterator[Cell]:
+        for data in CIFAR:
+            yield Cell("softmax", "with 1/sqrt(C)", _cifar56(data, "softmax"))
+            bare = _cifar56(data, "softmax", softmax_scale=1.0)
+            yield Cell("softmax", "without", bare)
+
+    return _control(
+        "control_softmax_scale",
+        "Control. Softmax with and without 1/sqrt(C)",
+        "Test error (%) with the paper's text (divided by the root of a head's width) and with "
+        "the authors' release (not divided). One head.",
+        cells(),
+    )
+
+
+def _direction() -> Artefact:
+    def cells() -> Iterator[Cell]:
+        for data in CIFAR:
+            yield Cell("softmax", "both", _cifar56(data, "softmax"))
+            for column, scale in (
+                ("direction, 1/sqrt(d)", None),
+                ("direction, 1", 1.0),
+                ("direction, learned", "learned"),
+            ):
+                extra = {} if scale is None else {"softmax_scale": scale}
+                yield Cell("softmax", column, _cifar56(data, "softmax", view="direction", **extra))
+
+    return _control(
+        "control_direction_softmax",
+        "Control. Direction-only softmax, given a temperature",
+        "Test error (%). Unit vectors bound the logits, so softmax over directions is nearly flat "
+        "at the paper's factor: its loss there may come from that and not from softmax.",
+        cells(),
+    )
+
+
+def _no_scale() -> Artefact:
+    def cells() -> Iterator[Cell]:
+        for data in CIFAR:
+            yield Cell("scaled", "with 1/sqrt(HW)", _cifar56(data, "scaled"))
+            yield Cell("scaled", "without", _cifar56(data, "scaled", scale=False))
+
+    return _control(
+        "control_no_scale",
+        "Control. No scaling factor",
+        "Test error (%) with and without 1/sqrt(HW), without which the paper says that training "
+        "often diverges.",
+        cells(),
+    )

@@ -1,0 +1,147 @@
+"""From a cell of the paper to an experiment: in full, or as a miniature that says so."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+from scalednl.config import Experiment, PairsConfig
+from scalednl.paper.recipes import recipes
+
+ScaleName = Literal["smoke", "lite", "paper"]
+TINY = "tiny-imagenet"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a cell of the paper trains, in the paper's terms."""
+
+    data: str
+    """"cifar10", "cifar100" or "tiny-imagenet" """
+    network: str
+    attention: str
+    """"plain" is the network without blocks"""
+    heads: int = 1
+    options: tuple[tuple[str, Any], ...] = ()
+    """Other options of the blocks, where they are not the default"""
+    embed_share: int = 1
+    """The embedding has the block's channels divided by this"""
+    position: bool | None = None
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of a recipe is run, and on what."""
+
+    name: ScaleName
+    words: str
+    """What it is, so that nobody takes it for another"""
+    seeds: int
+    tiny_seeds: int = 3
+    data: Mapping[str, str] = field(default_factory=dict)
+    """The paper's data set -> the one used; the others are left out"""
+    networks: Mapping[str, str] = field(default_factory=dict)
+    """Likewise"""
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """What a recipe is shortened by"""
+
+    def experiment(self, setting: Setting) -> Experiment | None:
+        """The experiment of a setting at this scale; None where it has none."""
+        data, network = self.data.get(setting.data), self.networks.get(setting.network)
+        if data is None or network is None:
+            return None
+        recipe = recipes()[self._recipe(data, network, setting.attention)]
+        changes = dict(self.changes)
+        if self.name != "paper":
+            changes["model"] = network
+        position = setting.position
+        if setting.attention == "plain":
+            # Without blocks there is no encoding unless it is asked for.
+            return replace(recipe, **changes, position=position or None)
+        options = dict(setting.options)
+        if options.get("init", "he") == {"scaled": "he", "softmax": 0.01}[setting.attention]:
+            options.pop("init", None)
+        if setting.embed_share > 1:
+            options["embed_channels"] = CHANNELS[network] // setting.embed_share
+        block = replace(recipe.block, heads=setting.heads, **options)
+        return replace(recipe, **changes, block=block, position=None if position else position)
+
+    def seeds_of(self, setting: Setting) -> int:
+        """How many seeds a cell of it has."""
+        return self.tiny_seeds if setting.data == TINY else self.seeds
+
+    def _recipe(self, data: str, network: str, attention: str) -> str:
+        if data == "pairs":
+            return f"pairs-{attention}"
+        if data == TINY:
+            return f"tiny-preresnet50-{attention}-finetune"
+        return f"{data}-{network}-{attention}" + ("-short" if self.name == "lite" else "")
+
+
+def run_name(experiment: Experiment) -> str:
+    """A run's folder: the recipe, what is changed of its blocks and network, and the seed."""
+    recipe = recipes()[experiment.recipe]
+    words = [] if experiment.model == recipe.model else [experiment.model]
+    mine, usual = asdict(experiment.block), asdict(recipe.block)
+    for name, value in mine.items():
+        if value != usual[name]:
+            words.append(f"{name}-{value}".lower())
+    if experiment.position is not None:
+        words.append("position-only" if experiment.position else "no-position")
+    return "-".join([experiment.recipe, *words, f"seed{experiment.seed}"])
+
+
+CHANNELS = {
+    "preresnet8": 32,
+    "preresnet14": 32,
+    "preresnet20": 32,
+    "preresnet32": 32,
+    "preresnet56": 128,
+    "preresnet110": 128,
+    "wrn28_10": 320,
+    "preresnet50_tiny": 512,
+}
+"""Of the maps where the blocks stand"""
+
+SCALES: dict[str, Scale] = {
+    scale.name: scale
+    for scale in (
+        Scale(
+            "smoke",
+            "miniature on generated images: shows that the machinery works, says nothing about "
+            "the paper's data",
+            seeds=2,
+            data={"cifar10": "pairs"},
+            networks={"preresnet56": "preresnet8", "preresnet110": "preresnet14"},
+            changes={
+                "epochs": 5,
+                "pairs": PairsConfig(side=16, patch=7, train_images=5000, test_images=1000),
+            },
+        ),
+        Scale(
+            "lite",
+            "real CIFAR, but 10,000 training images, 10 epochs and a smaller network: hints, not "
+            "the paper's numbers",
+            seeds=3,
+            data={"cifar10": "cifar10", "cifar100": "cifar100"},
+            networks={
+                "preresnet32": "preresnet8",
+                "preresnet56": "preresnet20",
+                "preresnet110": "preresnet32",
+            },
+            changes={"limit": 10000, "epochs": 10},
+        ),
+        Scale(
+            "paper",
+            "the paper's networks, data and schedule in full",
+            seeds=10,
+            data={name: name for name in ("cifar10", "cifar100", TINY)},
+            networks={
+                name: name
+                for name in (
+                    *("preresnet32", "preresnet56", "preresnet110"),
+                    *("wrn28_10", "preresnet50_tiny"),
+                )
+            },
+        ),
+    )
+}
