@@ -14,21 +14,25 @@ MAY_IMPORT = {
     "files": set(),
     "counting": set(),
     "seeds": set(),
+    "signals": set(),
     "statistics": set(),
     "progress": set(),
     "records": {"files", "errors", "config", "records", "__init__"},
     "data": {"config", "errors", "files", "seeds", "progress", "data", "__init__"},
-    "paper": {"config", "errors", "paper"},
+    "paper": {"config", "errors", "ops", "paper"},
     "train": {
         *("config", "records", "files", "errors", "seeds", "progress", "models", "blocks", "ops"),
-        *("data", "counting", "train"),
+        *("data", "counting", "signals", "train"),
+    },
+    "sweep": {
+        *("config", "paper", "records", "train", "errors", "files", "progress", "signals", "sweep"),
     },
     "models": {"ops", "blocks", "config", "models", "files"},
     "export": {"ops", "blocks", "models"},
     "charts": {"charts"},
     "bench": {
         *("ops", "blocks", "models", "config", "records", "files", "errors"),
-        *("paper", "charts", "counting", "data", "train", "bench"),
+        *("paper", "charts", "counting", "data", "train", "signals", "bench"),
     },
     "demo": {"ops", "blocks", "counting", "bench"},
     "cli": {
@@ -44,7 +48,7 @@ MAY_IMPORT = {
             "demo",
             "export",
         ),
-        *("models", "bench", "__init__"),
+        *("models", "bench", "sweep", "__init__"),
     },
     "__main__": {"cli"},
 }

@@ -11,6 +11,7 @@ from scalednl.cli.data import data
 from scalednl.cli.demo import demo
 from scalednl.cli.eval import evaluate
 from scalednl.cli.export import export
+from scalednl.cli.reproduce import reproduce
 from scalednl.cli.train import train, train_command
 from scalednl.errors import CommandError, UsageError
 
@@ -19,6 +20,7 @@ app.command(bench, name="bench", help="Measure what the block costs on this mach
 app.command(demo)
 app.command(train)
 app.command(name="eval")(evaluate)
+app.command(reproduce)
 app.command(data, name="data", help="Get, verify and list data sets.")
 app.command(export)
 

@@ -24,6 +24,10 @@ SCHEMA = 1
 Status = Literal["running", "interrupted", "diverged", "finished"]
 
 
+class BusyError(CommandError):
+    """Another process is at work in a run directory."""
+
+
 class RunFolder:
     """Reads and writes the files of a run."""
 
@@ -46,7 +50,7 @@ class RunFolder:
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            raise CommandError(
+            raise BusyError(
                 f"{self.path} is being trained by another process: wait for it, or choose another "
                 "folder with --out"
             ) from None
@@ -54,6 +58,19 @@ class RunFolder:
             yield
         finally:
             lock.release()
+
+    def is_locked(self) -> bool:
+        """Whether a process is at work here."""
+        if not (self.path / ".lock").exists():
+            return False
+        try:
+            with self.locked():
+                return False
+        except BusyError:
+            return True
+        except OSError:
+            # Not ours to lock, as a folder of somebody else.
+            return False
 
     def write_config(self, experiment: Experiment, run: dict[str, Any]) -> None:
         """What is to be done, and how."""
