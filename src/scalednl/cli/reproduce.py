@@ -169,10 +169,8 @@ def _sweep(plan: "Plan", options: ReproduceOptions, speed: "Rates") -> "Summary"
         device=options.device, precision=options.precision, threads=options.run_threads
     )
     maker = JobMaker(settings, options.root, command=tuple(sys.argv))
-    with closing(_engine(options)) as engine:
-        width = max(1, engine.room())
-        with Watch(speed.seconds, width) as watcher:
-            return sweep(plan.runs, engine, maker, watcher=watcher, retries=options.retries)
+    with closing(_engine(options)) as engine, Watch(speed.seconds, engine.slots()) as watcher:
+        return sweep(plan.runs, engine, maker, watcher=watcher, retries=options.retries)
 
 
 def _engine(options: ReproduceOptions) -> "Engine":

@@ -30,6 +30,10 @@ class LocalEngine:
         """How many more jobs may be started now."""
         return self._jobs - len(self._processes)
 
+    def slots(self) -> int:
+        """How many jobs can be at work at a time."""
+        return self._jobs
+
     def start(self, job: Job) -> None:
         """Begin a process; its log goes into the run directory."""
         slot = min(set(range(self._jobs)) - set(self._slots.values()))

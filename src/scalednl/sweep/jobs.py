@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from scalednl.config import RunSettings
 from scalednl.sweep.plan import PlannedRun
@@ -53,11 +53,15 @@ class End:
     """A sentence"""
 
 
+@runtime_checkable
 class Engine(Protocol):
     """Where jobs are worked on."""
 
     def room(self) -> int:
         """How many more jobs may be started now."""
+
+    def slots(self) -> int:
+        """How many jobs can be at work at a time."""
 
     def start(self, job: Job) -> None:
         """Begin, or put in line."""

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from scalednl.errors import CommandError
 from scalednl.signals import watching_signals
@@ -19,6 +19,7 @@ LOOK_SECONDS = 5.0
 """Between two looks at runs that other processes work on"""
 
 
+@runtime_checkable
 class Watcher(Protocol):
     """Who is told how a sweep goes."""
 
