@@ -20,6 +20,7 @@ from scalednl.sweep.worker import train
 from tests.train.small import SETTINGS, small
 
 MAKER = JobMaker(work="tests.sweep.trivial:work")
+EPOCHS = 8
 TRAINER = JobMaker(SETTINGS, work="tests.sweep.trivial:train_with_pid")
 
 
@@ -78,7 +79,7 @@ def check_training_survives_a_kill(
     out: Path, sweep_of: Callable[[list[PlannedRun]], Summary]
 ) -> None:
     """Killed after its first epoch, a training is begun again and every epoch is there once."""
-    run = PlannedRun("training", small(epochs=40), out / "training")
+    run = PlannedRun("training", small(epochs=EPOCHS), out / "training")
     killer = KillOnce(run.path)
     killer.start()
     summary = sweep_of([run])
@@ -87,7 +88,7 @@ def check_training_survives_a_kill(
     result = RunFolder(run.path).read_result()
     assert result is not None
     assert result["sessions"] == 2
-    assert [epoch["epoch"] for epoch in RunFolder(run.path).read_epochs()] == list(range(40))
+    assert [epoch["epoch"] for epoch in RunFolder(run.path).read_epochs()] == list(range(EPOCHS))
 
 
 def planned(out: Path, *names: str, after: tuple[str, ...] = ()) -> list[PlannedRun]:
