@@ -30,6 +30,7 @@ MAY_IMPORT = {
         *("ops", "blocks", "models", "config", "records", "files", "errors"),
         *("paper", "charts", "counting", "data", "train", "bench"),
     },
+    "report": {"charts", "config", "errors", "files", "paper", "records", "report", "statistics"},
     "demo": {"ops", "blocks", "counting", "bench"},
     "cli": {
         *(
@@ -44,7 +45,7 @@ MAY_IMPORT = {
             "demo",
             "export",
         ),
-        *("models", "bench", "__init__"),
+        *("models", "bench", "report", "__init__"),
     },
     "__main__": {"cli"},
 }

@@ -55,6 +55,19 @@ class RunFolder:
         finally:
             lock.release()
 
+    def is_locked(self) -> bool:
+        """Whether a process trains here now; asking writes nothing."""
+        if not (self.path / ".lock").is_file():
+            return False
+        try:
+            with self.locked():
+                return False
+        except CommandError:
+            return True
+        except OSError:
+            # A folder that only its owner may write: whoever asks cannot tell.
+            return False
+
     def write_config(self, experiment: Experiment, run: dict[str, Any]) -> None:
         """What is to be done, and how."""
         value = {"schema": SCHEMA, "experiment": experiment.as_dict(), "run": run}
