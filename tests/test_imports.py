@@ -31,7 +31,10 @@ MAY_IMPORT = {
         *("paper", "charts", "counting", "data", "train", "bench"),
     },
     "report": {"charts", "config", "errors", "files", "paper", "records", "report", "statistics"},
-    "demo": {"ops", "blocks", "counting", "bench"},
+    "demo": {
+        *("blocks", "counting", "bench", "config", "paper", "records", "files", "errors"),
+        *("train", "analysis", "report", "demo"),
+    },
     "cli": {
         *(
             "cli",
