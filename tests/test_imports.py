@@ -8,7 +8,7 @@ MAY_IMPORT = {
     "ops": {"ops"},
     "blocks": {"ops", "blocks"},
     "functional": {"ops"},
-    "__init__": {"data", "functional", "ops", "blocks", "config", "models", "export"},
+    "__init__": {"data", "functional", "ops", "blocks", "config", "models", "export", "analysis"},
     "config": {"ops", "errors", "config"},
     "errors": set(),
     "files": set(),
@@ -25,6 +25,10 @@ MAY_IMPORT = {
     },
     "models": {"ops", "blocks", "config", "models", "files"},
     "export": {"ops", "blocks", "models"},
+    "analysis": {
+        *("ops", "blocks", "models", "config", "records", "files", "errors", "data", "train"),
+        *("statistics", "progress", "analysis"),
+    },
     "charts": {"charts"},
     "bench": {
         *("ops", "blocks", "models", "config", "records", "files", "errors"),
@@ -48,7 +52,7 @@ MAY_IMPORT = {
             "demo",
             "export",
         ),
-        *("models", "bench", "report", "__init__"),
+        *("models", "bench", "analysis", "report", "__init__"),
     },
     "__main__": {"cli"},
 }
