@@ -1,4 +1,4 @@
-"""The short cost table of the demonstration: one block in every form, checked before it is timed."""
+"""The demonstration's cost table: one block in every form, checked before it is timed."""
 
 from pathlib import Path
 from typing import Any

@@ -19,7 +19,7 @@ from scalednl.train.show import duration, emit
 
 RECIPES = {"pairs-plain": "no block", "pairs-softmax": "softmax", "pairs-scaled": "scaled"}
 CHANCE = 75.0
-BAR = 20
+BAR = 14
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,10 @@ def _watching(runs: dict[str, tuple[Experiment, RunFolder]], console: Console) -
 
 
 def _table(runs: dict[str, tuple[Experiment, RunFolder]]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2))
+    table = Table(box=None, pad_edge=False, padding=(0, 1))
     for column in ("block", "epoch", "test error", "", "images/s", "time"):
-        table.add_column(column, justify="left" if column in ("block", "") else "right")
+        left = column in ("block", "")
+        table.add_column(column, justify="left" if left else "right", no_wrap=True)
     for name, (experiment, folder) in runs.items():
         table.add_row(*_row(RECIPES[name], experiment, folder))
     return table

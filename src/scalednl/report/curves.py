@@ -59,6 +59,7 @@ def other_curves(groups: dict[tuple[str, str], list[list[Run]]]) -> list[dict[st
             curve = _curve(experiment, members, name=describe_block(experiment))
             if curve is not None:
                 curves.append(curve)
+        curves.sort(key=lambda curve: list(COLOURS.values()).index(curve.colour))
         if curves:
             title = f"{data_words(data)}, {network_words(network)}"
             plot = [Plot("", curves[:8])]

@@ -89,7 +89,12 @@ def _panels(kept: list[dict[str, Any]]) -> list[list[int]]:
     kinds: dict[str, list[int]] = {}
     for number, record in enumerate(kept):
         kinds.setdefault(record["blocks"][0]["attention"], []).append(number)
-    return [kinds[kind] for kind in sorted(kinds, key=lambda kind: kind != "softmax")]
+    return [kinds[kind] for kind in sorted(kinds, key=_last)]
+
+
+def _last(attention: str) -> bool:
+    """Sorts softmax before the others."""
+    return attention != "softmax"
 
 
 def map_pictures(records: list[dict[str, Any]]) -> list[dict[str, str]]:
@@ -103,7 +108,7 @@ def map_pictures(records: list[dict[str, Any]]) -> list[dict[str, str]]:
             if kind not in found and url and len(found) < PICTURES:
                 words = f"{record['run']}, {block['attention']}, {item['colours']} colours"
                 found[kind] = {"url": url, "words": words}
-    return [found[kind] for kind in sorted(found, key=str)]
+    return [found[kind] for kind in sorted(found, key=lambda kind: (str(kind[0]), _last(kind[1])))]
 
 
 def _picture(folder: Path, name: str) -> str:

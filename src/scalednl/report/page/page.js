@@ -122,7 +122,7 @@ function explore(data) {
   const blockSelect = root.querySelector("#explorer-block");
   const headSelect = root.querySelector("#explorer-head");
   const says = root.querySelector(".says");
-  const state = { image: 0, block: 0, head: 0, row: 0.5, column: 0.5 };
+  const state = { image: 0, block: 0, head: 0, row: 0.5, column: 0.5, chosen: false };
   const pictures = data.images.map((image) => {
     const picture = new Image();
     picture.src = `data:image/png;base64,${image.png}`;
@@ -150,6 +150,7 @@ function explore(data) {
       const box = canvas.getBoundingClientRect();
       state.row = Math.min(0.9999, Math.max(0, (event.clientY - box.top) / box.height));
       state.column = Math.min(0.9999, Math.max(0, (event.clientX - box.left) / box.width));
+      state.chosen = true;
       draw();
     };
     canvas.addEventListener("pointerdown", point);
@@ -162,6 +163,7 @@ function explore(data) {
       const move = (share, count, by) => (Math.min(count - 1, Math.max(0, Math.floor(share * count) + by)) + 0.5) / count;
       state.row = move(state.row, height, step[0]);
       state.column = move(state.column, width, step[1]);
+      state.chosen = true;
       draw();
     });
     return { canvas, select, words, note };
@@ -206,7 +208,7 @@ function explore(data) {
     canvas.height = Math.round((side * image.height) / image.width);
     canvas.style.aspectRatio = `${image.width} / ${image.height}`;
     pen.imageSmoothingEnabled = false;
-    pen.filter = "grayscale(0.75) brightness(0.8)";
+    pen.filter = "grayscale(0.45) brightness(0.85)";
     pen.drawImage(pictures[state.image], 0, 0, canvas.width, canvas.height);
     pen.filter = "none";
     const w = canvas.width / keyWidth, h = canvas.height / keyHeight;
@@ -263,7 +265,22 @@ function explore(data) {
       button.setAttribute("aria-checked", i === index);
       button.tabIndex = i === index ? 0 : -1;
     });
+    if (!state.chosen) pointAtTheSharpest();
     refresh();
+  }
+
+  /* Until somebody points, show the query whose row has the largest entry of all. */
+  function pointAtTheSharpest() {
+    const run = current(panels[0].select), [height, width] = size(run.blocks[state.block].query_size);
+    let most = -1;
+    for (let query = 0; query < Math.min(height * width, 1024); query++) {
+      const row = attentionRow(run, state.image, state.block, state.head, query);
+      const peak = row.reduce((top, value) => Math.max(top, Math.abs(value)), 0);
+      if (peak <= most) continue;
+      most = peak;
+      state.row = (Math.floor(query / width) + 0.5) / height;
+      state.column = ((query % width) + 0.5) / width;
+    }
   }
 
   blockSelect.addEventListener("change", () => { state.block = Number(blockSelect.value); refresh(); });
