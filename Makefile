@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 .PHONY: help setup peers demo test check soak format bench clean
 
 help:
-	@echo "make demo    set up, then show the block at work (20 seconds after the set-up)"
+	@echo "make demo    set up, then train, measure and write a page (3 minutes after the set-up)"
 	@echo "make test    set up, then run every test"
 	@echo "make check   set up, then format check, lint, types and every test"
 	@echo "make soak    set up, then kill a training run 20 times and compare (2 minutes)"

@@ -8,7 +8,7 @@ MAY_IMPORT = {
     "ops": {"ops"},
     "blocks": {"ops", "blocks"},
     "functional": {"ops"},
-    "__init__": {"data", "functional", "ops", "blocks", "config", "models", "export"},
+    "__init__": {"data", "functional", "ops", "blocks", "config", "models", "export", "analysis"},
     "config": {"ops", "errors", "config"},
     "errors": set(),
     "files": set(),
@@ -29,12 +29,20 @@ MAY_IMPORT = {
     },
     "models": {"ops", "blocks", "config", "models", "files"},
     "export": {"ops", "blocks", "models"},
+    "analysis": {
+        *("ops", "blocks", "models", "config", "records", "files", "errors", "data", "train"),
+        *("statistics", "progress", "analysis"),
+    },
     "charts": {"charts"},
     "bench": {
         *("ops", "blocks", "models", "config", "records", "files", "errors"),
         *("paper", "charts", "counting", "data", "train", "signals", "bench"),
     },
-    "demo": {"ops", "blocks", "counting", "bench"},
+    "report": {"charts", "config", "errors", "files", "paper", "records", "report", "statistics"},
+    "demo": {
+        *("blocks", "counting", "bench", "config", "paper", "records", "files", "errors"),
+        *("train", "analysis", "report", "demo"),
+    },
     "cli": {
         *(
             "cli",
@@ -48,7 +56,7 @@ MAY_IMPORT = {
             "demo",
             "export",
         ),
-        *("models", "bench", "sweep", "__init__"),
+        *("models", "bench", "analysis", "report", "sweep", "__init__"),
     },
     "__main__": {"cli"},
 }

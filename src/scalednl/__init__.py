@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from scalednl import functional
+    from scalednl.analysis.capture import capture_attention
     from scalednl.blocks import NonLocal1d, NonLocal2d, NonLocal3d, SinusoidalPosition2d
     from scalednl.config import Experiment, ModelConfig, NonLocalConfig, PairsConfig
     from scalednl.data.load import load_data
@@ -35,6 +36,7 @@ __all__ = [
     "PairsConfig",
     "Plan",
     "SinusoidalPosition2d",
+    "capture_attention",
     "convert",
     "create_model",
     "export_model",
@@ -61,6 +63,7 @@ _HOMES = {
     "PairsConfig": "config",
     "Plan": "ops.planner",
     "SinusoidalPosition2d": "blocks",
+    "capture_attention": "analysis.capture",
     "convert": "models.convert",
     "create_model": "models.registry",
     "export_model": "export",

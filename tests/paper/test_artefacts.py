@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from scalednl.config import Experiment
+from scalednl.blocks.init import default_init
+from scalednl.config import Experiment, NonLocalConfig
 from scalednl.errors import UsageError
 from scalednl.models.registry import create_model
+from scalednl.ops.options import Attention
 from scalednl.paper.artefacts import artefacts, find_artefacts
 from scalednl.paper.scales import CHANNELS, SCALES, run_name
 from scalednl.paper.tables import printed
@@ -100,3 +102,11 @@ def test_names_are_found_or_guessed() -> None:
         find_artefacts(["table3"])
     with pytest.raises(UsageError, match="there are: table1_importance"):
         find_artefacts(["zzzz"])
+
+
+@pytest.mark.parametrize("attention", ["scaled", "softmax", "mean"])
+def test_a_cell_names_the_default_start(attention: Attention) -> None:
+    """Leaving the initialisation out and writing the default down are the same training."""
+    left_out = Experiment(block=NonLocalConfig(attention=attention))
+    written = Experiment(block=NonLocalConfig(attention=attention, init=default_init(attention)))
+    assert left_out.cell == written.cell

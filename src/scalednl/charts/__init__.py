@@ -4,7 +4,18 @@ A page that embeds one may set `--chart-ink` (text) and `--chart-faint` (grid); 
 follow the reader's colour scheme. Series differ in colour, marker and dash, and carry their names.
 """
 
+from scalednl.charts.curves import Curve, Plot, curve_chart
 from scalednl.charts.dots import Dot, Row, dot_chart
 from scalednl.charts.lines import Panel, Series, line_chart
 
-__all__ = ["Dot", "Panel", "Row", "Series", "dot_chart", "line_chart"]
+__all__ = [
+    "Curve",
+    "Dot",
+    "Panel",
+    "Plot",
+    "Row",
+    "Series",
+    "curve_chart",
+    "dot_chart",
+    "line_chart",
+]

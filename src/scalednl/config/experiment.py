@@ -126,6 +126,8 @@ class Experiment:
             del values["block"]
         else:
             del values["block"]["order"], values["block"]["memory"]
+            if self.block.init is None:
+                values["block"]["init"] = 0.01 if self.block.attention == "softmax" else "he"
         return _letters(values)
 
     def differences(self, other: "Experiment") -> list[str]:

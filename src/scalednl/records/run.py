@@ -5,6 +5,7 @@ epochs.jsonl    one line for each finished epoch
 result.json     status, errors, time, origin
 checkpoints/    the last two, for going on
 weights.safetensors   the network after the last epoch
+attention/      what its blocks look at, once `scalednl attention` has looked
 events.*        TensorBoard
 """
 
@@ -35,6 +36,7 @@ class RunFolder:
         self.path = path
         self.checkpoints = path / "checkpoints"
         self.weights = path / "weights.safetensors"
+        self.attention = path / "attention"
 
     def exists(self) -> bool:
         """Whether a run was begun here."""
@@ -60,8 +62,8 @@ class RunFolder:
             lock.release()
 
     def is_locked(self) -> bool:
-        """Whether a process is at work here."""
-        if not (self.path / ".lock").exists():
+        """Whether a process trains here now; asking writes nothing."""
+        if not (self.path / ".lock").is_file():
             return False
         try:
             with self.locked():

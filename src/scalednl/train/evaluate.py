@@ -13,6 +13,7 @@ from scalednl.config import Experiment
 from scalednl.data import ImageData
 from scalednl.data.batches import Batches
 from scalednl.errors import CommandError, UsageError
+from scalednl.models.residual import ResidualNetwork
 from scalednl.models.weights import load_model
 from scalednl.records.run import RunFolder
 from scalednl.train.initial import experiment_data, test_crop, weights_file
@@ -62,26 +63,15 @@ def evaluate_source(
     source: Path, name: str | None, limit: int | None, root: Path | None
 ) -> dict[str, Any]:
     """Test the network of a run directory or a weights file, as `scalednl eval` prints it."""
-    folder = RunFolder(source)
-    experiment = folder.read_config()[0] if folder.exists() else None
-    if experiment is None and name is None:
+    experiment = source_experiment(source, name)
+    if experiment is None:
         raise UsageError(f"{source} does not say what it was trained on: add --data NAME")
-    if experiment is None or name not in (None, experiment.data):
-        experiment = Experiment(data=str(name))
     experiment = replace(experiment, limit=None, test_limit=limit or experiment.test_limit)
-    try:
-        model = load_model(weights_file(source))
-    except ValueError as error:
-        raise CommandError(str(error)) from error
+    model = source_model(source)
     if limit is not None and limit < 1:
         raise UsageError(f"--limit {limit} makes no sense: give 1 or more")
     data = experiment_data(experiment, root)
-    assert model.config is not None
-    if model.config.num_classes != len(data.class_names):
-        raise CommandError(
-            f"{source} tells {model.config.num_classes} classes apart, and {experiment.data} has "
-            f"{len(data.class_names)}"
-        )
+    check_classes(source, model, data)
     batches = test_batches(experiment, data)
     network = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     found = evaluate(network, batches, len(data.class_names))
@@ -93,6 +83,33 @@ def evaluate_source(
         "test_loss": found.loss if math.isfinite(found.loss) else None,
         "class_error_pct": dict(zip(data.class_names, found.class_error_pct, strict=True)),
     }
+
+
+def source_experiment(source: Path, name: str | None) -> Experiment | None:
+    """What a run was trained on, or the data set that is named; None if nothing says it."""
+    folder = RunFolder(source)
+    experiment = folder.read_config()[0] if folder.exists() else None
+    if name is None or (experiment is not None and name == experiment.data):
+        return experiment
+    return Experiment(data=name)
+
+
+def source_model(source: Path) -> ResidualNetwork:
+    """The network of a run directory or a weights file."""
+    try:
+        return load_model(weights_file(source))
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+
+
+def check_classes(source: Path, model: ResidualNetwork, data: ImageData) -> None:
+    """Refuse a network that tells other classes apart than the data has."""
+    assert model.config is not None
+    if model.config.num_classes != len(data.class_names):
+        raise CommandError(
+            f"{source} tells {model.config.num_classes} classes apart, and {data.name} has "
+            f"{len(data.class_names)}"
+        )
 
 
 def test_batches(experiment: Experiment, data: ImageData, **share: Any) -> Batches:

@@ -1,0 +1,81 @@
+"""Attention maps by their factors: small, and enough for every row, mean and score.
+
+A map has as many entries as there are pairs of pixels; theta and phi grow with the pixels alone.
+Whatever needs entries gets them some rows at a time.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+CHUNK = 1 << 20
+"""Entries that are formed at once: 4 MB in float32"""
+LARGEST_MAP = 1 << 24
+"""Entries of the largest map that is built whole: 64 MB in float32, 4096 pixels squared"""
+
+KeyMean = Float[Tensor, "*maps keys"]
+RowsOfMap = Float[Tensor, "*maps rows keys"]
+
+
+@dataclass(frozen=True)
+class Factors:
+    """A_ij = f theta_i . phi_j, or softmax_j of it; any number of maps side by side.
+
+    theta and phi are as the attention sees them: of length 1 for the view "magnitude", unit vectors
+    for "direction".
+    """
+
+    theta: Float[Tensor, "*maps queries seen"]
+    phi: Float[Tensor, "*maps keys seen"]
+    factor: Float[Tensor, "*maps"]
+    softmax: bool
+
+    @property
+    def queries(self) -> int:
+        """Rows of a map."""
+        return self.theta.shape[-2]
+
+    @property
+    def keys(self) -> int:
+        """Columns of a map."""
+        return self.phi.shape[-2]
+
+    def rows(self, queries: slice | Sequence[int]) -> RowsOfMap:
+        """A of these queries, of every map."""
+        chosen = self.theta[..., queries if isinstance(queries, slice) else list(queries), :]
+        logits = (chosen * self.factor[..., None, None]) @ self.phi.mT
+        return logits.softmax(-1) if self.softmax else logits
+
+    def chunks(self) -> Iterator[RowsOfMap]:
+        """All rows in order, so many at a time that they stay small."""
+        maps = max(1, self.factor.numel())
+        step = max(1, CHUNK // (maps * self.keys))
+        for first in range(0, self.queries, step):
+            yield self.rows(slice(first, first + step))
+
+    def whole(self) -> Float[Tensor, "*maps queries keys"]:
+        """The maps, entry by entry; refused where one is larger than LARGEST_MAP."""
+        entries = self.queries * self.keys
+        if entries > LARGEST_MAP:
+            size = entries * self.theta.element_size() / 2**20
+            raise ValueError(
+                f"a map of {self.queries:,} queries x {self.keys:,} keys has {entries:,} entries "
+                f"({size:,.0f} MiB), and at most {LARGEST_MAP:,} are built whole: ask for rows"
+            )
+        return self.rows(slice(None))
+
+    def column_mean(self) -> KeyMean:
+        """mean_i A_ij, what each key gets on average: without softmax f mean(theta) . phi_j."""
+        if not self.softmax:
+            mean = self.theta.mean(-2, keepdim=True) * self.factor[..., None, None]
+            return (mean @ self.phi.mT).squeeze(-2)
+        total = sum(rows.sum(-2, dtype=torch.float64) for rows in self.chunks())
+        assert isinstance(total, Tensor)
+        return (total / self.queries).to(self.theta.dtype)
+
+    def at(self, *index: int) -> "Factors":
+        """One of the maps."""
+        return Factors(self.theta[index], self.phi[index], self.factor[index], self.softmax)

@@ -1,0 +1,99 @@
+"""The three trainings of the demonstration, and their live table."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from scalednl.config import Experiment, RunSettings
+from scalednl.errors import CommandError
+from scalednl.paper.recipes import find_recipe
+from scalednl.records.run import RunFolder
+from scalednl.train.run import run
+from scalednl.train.show import duration, emit
+
+RECIPES = {"pairs-plain": "no block", "pairs-softmax": "softmax", "pairs-scaled": "scaled"}
+CHANCE = 75.0
+BAR = 14
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What came of it."""
+
+    with_blocks: list[Path]
+    signal: int = 0
+
+
+def train_all(out: Path, threads: int | None, console: Console) -> Trained:
+    """Train what is not finished in the folder yet, one after the other."""
+    settings = RunSettings(threads=threads, tensorboard=False)
+    runs = {name: (find_recipe(name), RunFolder(out / name)) for name in RECIPES}
+    with _watching(runs, console):
+        for name, (experiment, folder) in runs.items():
+            if not console.is_terminal:
+                emit(f"{RECIPES[name]}:")
+            outcome = run(experiment, folder.path, settings, quiet=console.is_terminal)
+            if outcome.status == "interrupted":
+                return Trained([], outcome.signal)
+    if not console.is_terminal:
+        console.print(_table(runs))
+    return Trained([folder.path for experiment, folder in runs.values() if experiment.block.blocks])
+
+
+@contextmanager
+def _watching(runs: dict[str, tuple[Experiment, RunFolder]], console: Console) -> Iterator[None]:
+    """Show the table while they train, for a person."""
+    if not console.is_terminal:
+        yield
+        return
+    with Live(get_renderable=lambda: _table(runs), console=console, refresh_per_second=3) as live:
+        yield
+        live.refresh()
+
+
+def _table(runs: dict[str, tuple[Experiment, RunFolder]]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 1))
+    for column in ("block", "epoch", "test error", "", "images/s", "time"):
+        left = column in ("block", "")
+        table.add_column(column, justify="left" if left else "right", no_wrap=True)
+    for name, (experiment, folder) in runs.items():
+        table.add_row(*_row(RECIPES[name], experiment, folder))
+    return table
+
+
+def _row(words: str, experiment: Experiment, folder: RunFolder) -> list[str]:
+    """A training as its folder shows it now."""
+    try:
+        epochs = folder.read_epochs()
+    except CommandError:
+        epochs = []
+    if not epochs:
+        return [words, f"0/{experiment.epochs}", "", "", "", ""]
+    last = epochs[-1]
+    error = last["test_error_pct"]
+    full, empty = ("█", "·") if _can_draw() else ("#", ".")
+    filled = round(BAR * error / 100)
+    note = " chance" if abs(error - CHANCE) < 5 else ""
+    return [
+        words,
+        f"{last['epoch'] + 1}/{experiment.epochs}",
+        f"{error:.2f} %",
+        full * filled + empty * (BAR - filled) + note,
+        f"{last['images_per_second']:,.0f}",
+        duration(last["seconds"]),
+    ]
+
+
+def _can_draw() -> bool:
+    encoding = sys.stdout.encoding or "ascii"
+    try:
+        "█·".encode(encoding)
+    except (UnicodeError, LookupError):
+        return False
+    return True

@@ -1,0 +1,131 @@
+"""All that a report says, as plain values: the page, report.md and report.json are made of it."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from scalednl.paper.artefacts import artefacts
+from scalednl.records import origin
+from scalednl.report.attention import find_attention, key_shares, without_pictures
+from scalednl.report.cells import Runs, as_softmax, by_cell, describe_block, outcome
+from scalednl.report.costs import cost, find_records, judge_costs
+from scalednl.report.curves import figure2, learning_curves, other_curves
+from scalednl.report.grid import grid, in_grid
+from scalednl.report.runs import Run, find_runs
+from scalednl.report.verdicts import FAILS, HOLDS, UNCLEAR, judge_all
+
+SCHEMA = 1
+
+
+def build_content(
+    folders: Sequence[Path], bench: Sequence[Path] = ()
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Everything below the folders, joined with what the paper prints; and attention's records."""
+    runs = find_runs(folders)
+    cells = by_cell(runs)
+    attention, damaged = find_attention(runs)
+    benchmarks = find_records([*folders, *bench])
+    shares = key_shares(attention)
+    verdicts = judge_all(cells, lambda run: shares.get(run.name)) + judge_costs(benchmarks)
+    content = {
+        "schema": SCHEMA,
+        "origin": origin().as_dict(),
+        "counts": _counts(runs, verdicts),
+        "verdicts": verdicts,
+        "tables": [_table(table, cells) for table in grid(cells)],
+        "others": _others(cells),
+        "costs": [cost(record) for record in benchmarks],
+        "attention": [without_pictures(record) for record in attention] + damaged,
+        "runs": [_run(run) for run in runs],
+    }
+    return content, attention
+
+
+def _table(table: dict[str, Any], cells: Runs) -> dict[str, Any]:
+    """A table with what is drawn of it."""
+    table["curves"] = learning_curves(artefacts()[table["name"]], cells)
+    table["charts"] = figure2(table) if table["name"].startswith("figure2") else []
+    return table
+
+
+def _counts(runs: Sequence[Run], verdicts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    told = Counter(verdict["verdict"] for verdict in verdicts)
+    return {
+        "runs": len(runs),
+        "status": dict(sorted(Counter(run.status for run in runs).items())),
+        "seconds": sum(float(run.result.get("seconds") or 0) for run in runs),
+        "verdicts": {name: told.get(name, 0) for name in (HOLDS, FAILS, UNCLEAR)},
+    }
+
+
+def _others(cells: Runs) -> dict[str, Any]:
+    """Trainings that stand in none of the paper's tables, by data set and network."""
+    known = in_grid()
+    rows = []
+    groups: dict[tuple[str, str], list[list[Run]]] = {}
+    order = {"plain": 0, "softmax": 1, "scaled": 2, "mean": 3}
+    for cell, members in cells.items():
+        experiment = members[0].experiment
+        if cell in known or experiment is None:
+            continue
+        groups.setdefault((experiment.data, experiment.model), []).append(list(members))
+        rows.append(
+            {
+                "data": experiment.data,
+                "network": experiment.model,
+                "blocks": describe_block(experiment),
+                "recipe": experiment.recipe,
+                "trained": _trained(members[0]),
+                "order": order[experiment.block.attention if experiment.block.blocks else "plain"],
+                "ours": outcome(experiment, cells, as_softmax(experiment)),
+                "seconds": _mean(members, "seconds"),
+                "images_per_second": _mean(members, "images_per_second"),
+                "parameters": members[0].result.get("parameters"),
+            }
+        )
+    rows.sort(key=lambda row: (row["data"], row["network"], row["order"], row["blocks"]))
+    return {"rows": rows, "curves": other_curves(groups)}
+
+
+def _trained(run: Run) -> str:
+    """How long and on how much."""
+    assert run.experiment is not None
+    images = run.settings.get("train_images")
+    of = f" of {images:,} images" if isinstance(images, int) else ""
+    return f"{run.experiment.epochs} epochs{of}"
+
+
+def _mean(members: Sequence[Run], name: str) -> float | None:
+    values = [float(run.result[name]) for run in members if run.result.get(name) is not None]
+    return sum(values) / len(values) if values else None
+
+
+def _run(run: Run) -> dict[str, Any]:
+    """A line of the list of runs."""
+    experiment, result, made = run.experiment, run.result, run.origin
+    errors = result.get("test_error_pct")
+    best_epoch = errors.get("best_epoch") if isinstance(errors, dict) else None
+    return {
+        "name": run.name,
+        "status": run.status,
+        "problem": run.problem,
+        "recipe": experiment.recipe if experiment else None,
+        "seed": experiment.seed if experiment else None,
+        "data": experiment.data if experiment else None,
+        "network": experiment.model if experiment else None,
+        "blocks": describe_block(experiment) if experiment else None,
+        "last": run.error("last"),
+        "best": run.error("best"),
+        "best_epoch": best_epoch + 1 if isinstance(best_epoch, int) else None,
+        "epochs": len(run.epochs),
+        "planned_epochs": experiment.epochs if experiment else None,
+        "seconds": result.get("seconds"),
+        "images_per_second": result.get("images_per_second"),
+        "date": made.get("date"),
+        "commit": made.get("commit"),
+        "machine": made.get("machine"),
+        "threads": made.get("threads"),
+        "command": made.get("command"),
+        "versions": made.get("packages") if isinstance(made.get("packages"), dict) else {},
+    }

@@ -1,0 +1,235 @@
+"""Cost: the newest record of each benchmark as a chart, its goals, and the claims it bears on."""
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from scalednl.charts import Dot, Panel, Row, Series, dot_chart, line_chart
+from scalednl.report.verdicts import FAILS, HOLDS, UNCLEAR
+from scalednl.statistics import summarise
+
+SCHEMA = "scalednl.bench."
+NAMES = {
+    "softmax plain": "red",
+    "softmax fused": "purple",
+    "associative": "blue",
+    "auto": "green",
+}
+SAME = 0.05
+"""Share of a step's time within which two times count as the same"""
+
+
+def find_records(folders: Sequence[Path]) -> list[dict[str, Any]]:
+    """The newest whole record of each benchmark, lasting ones before quick ones."""
+    newest: dict[str, dict[str, Any]] = {}
+    for folder in folders:
+        for path in sorted(folder.glob("*.json")) + sorted(folder.glob("*/*.json")):
+            record = _read(path)
+            if record is not None:
+                name = record["schema"]
+                if name not in newest or _rank(record) > _rank(newest[name]):
+                    newest[name] = record
+    order = [f"{SCHEMA}{kind}." for kind in _TITLES]
+    return sorted(
+        newest.values(),
+        key=lambda record: [not record["schema"].startswith(start) for start in order],
+    )
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """A record of a benchmark; None for any other file."""
+    try:
+        if path.stat().st_size > 20_000_000:
+            return None
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict) or not isinstance(value.get("origin"), dict):
+        return None
+    schema = value.get("schema")
+    return value if isinstance(schema, str) and schema.startswith(SCHEMA) else None
+
+
+def _rank(record: dict[str, Any]) -> tuple[bool, str]:
+    return not record.get("quick", False), str(record["origin"].get("date", ""))
+
+
+def cost(record: dict[str, Any]) -> dict[str, Any]:
+    """What the page shows of a record; a record that it cannot draw keeps its goals."""
+    kind = record["schema"].removeprefix(SCHEMA).partition(".")[0]
+    draw = {"table3": _table3, "scaling": _scaling, "blocks": _blocks}.get(kind)
+    chart = ""
+    if draw is not None:
+        try:
+            chart = draw(record)
+        except (KeyError, TypeError, ValueError, IndexError, AssertionError, ZeroDivisionError):
+            chart = ""
+    return {
+        "kind": kind,
+        "title": _TITLES.get(kind, f"scalednl bench {kind}"),
+        "chart": chart,
+        "goals": _goals(record),
+        "origin": record["origin"],
+        "quick": bool(record.get("quick", False)),
+    }
+
+
+_TITLES = {
+    "table3": "Table 3. What three blocks cost a PreResNet-56",
+    "scaling": "Cost over the size of the map",
+    "blocks": "One block, forward and backward",
+    "orders": "Orders of multiplication",
+    "peers": "Other implementations",
+    "planner": "How well the planner picks",
+    "train": "The training loop against a bare one",
+}
+
+
+def _goals(record: dict[str, Any]) -> list[dict[str, Any]]:
+    goals = record.get("goals")
+    if not isinstance(goals, list):
+        return []
+    return [
+        {name: goal.get(name) for name in ("what", "value", "at_most", "at_least", "met")}
+        for goal in goals
+        if isinstance(goal, dict) and isinstance(goal.get("value"), int | float)
+    ]
+
+
+def _table3(record: dict[str, Any]) -> str:
+    rows = []
+    for line in record["rows"]:
+        method, heads = line["method"], line["heads"]
+        colour = NAMES.get(method.partition(",")[0], "grey")
+        name = f"{method}, {heads} head{'s' * (heads > 1)}" if heads else method
+        plain = record["rows"][0]["train_step"]["median_ms"]
+        low, high = (value / plain for value in line["train_step"]["quartiles_ms"])
+        columns = [
+            _dots(line["train_step_ratio"], line["paper_train_step_ratio"], low, high),
+            _dots(line["bytes_kept_ratio"], None),
+            _dots(line["peak_memory_ratio"], line["paper_memory_ratio"]),
+        ]
+        rows.append(Row(name, colour, columns))
+    return dot_chart(
+        "Multiples of the network without blocks",
+        ["time of a training step", "bytes kept for backward", "peak memory"],
+        rows,
+        start=1,
+        foot="Filled: measured, with quartiles. Hollow: the paper, where it prints one.",
+    )
+
+
+def _dots(
+    value: float, paper: float | None, low: float | None = None, high: float | None = None
+) -> list[Dot]:
+    dots = [Dot(value, f"x{value:.2f}", low, high)]
+    return dots if paper is None else [*dots, Dot(paper, f"paper x{paper:.2f}", hollow=True)]
+
+
+def _scaling(record: dict[str, Any]) -> str:
+    rows = record["by_side"]
+    sides = sorted({row["height"] for row in rows})
+    panels = []
+    for mode in dict.fromkeys(row["mode"] for row in rows):
+        series = []
+        for method, colour in NAMES.items():
+            mine = [row for row in rows if row["mode"] == mode and row["method"] == method]
+            timed = [row for row in mine if "time" in row]
+            points = [(row["height"] * row["width"], row["time"]["median_ms"]) for row in timed]
+            power = next(
+                e["pixels_to_the_power"]
+                for e in record["exponents"]
+                if e["method"] == method and e["mode"] == mode
+            )
+            if points:
+                series.append(Series(method, colour, sorted(points), f"pixels ^ {power:.2f}"))
+        panels.append(Panel(mode, series))
+    return line_chart(
+        "Time of one block by the size of its map",
+        panels,
+        x_label="pixels",
+        y_label="milliseconds",
+        x_ticks=[(side * side, f"{side}²") for side in sides],
+        foot="Exponents are fitted to the larger half of the sizes.",
+    )
+
+
+def _blocks(record: dict[str, Any]) -> str:
+    rows = [
+        Row(
+            row["method"],
+            NAMES.get(row["method"].removeprefix("scaled "), "grey"),
+            [
+                [Dot(row["milliseconds"], f"{row['milliseconds']:.3g} ms")],
+                [Dot(row["bytes_kept"] / 1e6, f"{row['bytes_kept'] / 1e6:.3g} MB")],
+            ],
+        )
+        for row in record["rows"]
+    ]
+    return dot_chart(
+        record["settings"]["words"],
+        ["time, milliseconds", "kept for backward, megabytes"],
+        rows,
+        log=True,
+        foot="Both axes are logarithmic. All compute the same, checked before they are timed.",
+    )
+
+
+def judge_costs(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The paper's claims about cost, from the newest full record of Table 3."""
+    for record in records:
+        if record["schema"].startswith(f"{SCHEMA}table3."):
+            try:
+                return [_heads_time(record), _heads_bytes(record)]
+            except (KeyError, TypeError, ValueError, IndexError, ZeroDivisionError):
+                return []
+    return []
+
+
+def _of(record: dict[str, Any], method: str, heads: int) -> dict[str, Any]:
+    return next(r for r in record["rows"] if (r["method"], r["heads"]) == (method, heads))
+
+
+def _heads_time(record: dict[str, Any]) -> dict[str, Any]:
+    """Rounds are interleaved, so the times of one round pair."""
+    one, four = (_of(record, "associative", n)["train_step"]["runs_ms"] for n in (1, 4))
+    found = summarise([b / a - 1 for a, b in zip(one, four, strict=True)])
+    assert found.low is not None
+    assert found.high is not None
+    within = found.high < SAME
+    verdict = HOLDS if within else FAILS if found.low > SAME else UNCLEAR
+    why = (
+        f"{found.mean:+.1%} of a step's time [{found.low:+.1%}, {found.high:+.1%}] over "
+        f"{found.n} rounds; up to {SAME:.0%} counts as nothing"
+    )
+    says = "Four heads take a scaled block no more time than one"
+    return _cost_claim("heads-cost-no-time", says, record, verdict, why)
+
+
+def _heads_bytes(record: dict[str, Any]) -> dict[str, Any]:
+    """Bytes are counted, not sampled: no interval is needed."""
+    one, four = (_of(record, "associative", n)["bytes_kept"] for n in (1, 4))
+    assert math.isfinite(one)
+    verdict = HOLDS if four <= one else FAILS
+    why = f"{four / 1e6:,.1f} MB kept with 4 heads, {one / 1e6:,.1f} MB with 1 (counted exactly)"
+    says = "Four heads take a scaled block no more memory than one"
+    return _cost_claim("heads-cost-no-memory", says, record, verdict, why)
+
+
+def _cost_claim(
+    name: str, says: str, record: dict[str, Any], verdict: str, why: str
+) -> dict[str, Any]:
+    return {
+        "claim": name,
+        "says": says,
+        "artefact": "table3_heads",
+        "quantity": "cost",
+        "scale": "bench",
+        "data": "random features",
+        "network": f"preresnet56, batch {record['settings']['batch']}",
+        "verdict": verdict,
+        "why": why,
+        "contrast": None,
+    }
