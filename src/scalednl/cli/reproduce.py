@@ -13,11 +13,16 @@ from scalednl.errors import UsageError
 from scalednl.paper.scales import ScaleName
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
     from scalednl.sweep.estimate import Rates
     from scalednl.sweep.jobs import Engine
     from scalednl.sweep.plan import Plan, PlannedRun
     from scalednl.sweep.schedule import Summary
 
+MAPS = "figure1_attention_maps"
+IMAGES = 500
+"""Test images whose attention is scored"""
 Number = Annotated[int | None, tyro.conf.arg(metavar="N")]
 Folder = Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")]
 
@@ -57,7 +62,7 @@ class ReproduceOptions:
     gpus: float = 0.0
     """Of the cluster's GPUs for each run; 0.25 puts four runs on one"""
     report: bool = True
-    """Write report.html when the runs have ended"""
+    """Look at the attention of Figure 1's runs and write report.html when all have ended"""
 
     def __post_init__(self) -> None:
         for name, least in (("jobs", 1), ("threads", 1), ("seeds", 1), ("retries", 0)):
@@ -129,8 +134,8 @@ def reproduce(
     _check_data(plan, options.root)
     summary = _sweep(plan, options, speed)
     _tell(plan, summary)
-    if not summary.signal:
-        finish(plan.runs, summary, out, options.root, report=options.report)
+    if options.report and not summary.signal:
+        print(finish(plan.runs, summary.done, out, options.root))
     sys.exit(summary.exit_code)
 
 
@@ -205,8 +210,9 @@ def _tell(plan: "Plan", summary: "Summary") -> None:
     for name, message in summary.blocked.items():
         emit(f"blocked: {name}: {message}")
     bad = len(summary.failed) + len(summary.blocked)
+    runs = "1 run" if len(plan.runs) == 1 else f"{len(plan.runs)} runs"
     emit(
-        f"{len(plan.runs)} runs: {len(summary.done)} finished, {len(summary.diverged)} diverged, "
+        f"{runs}: {len(summary.done)} finished, {len(summary.diverged)} diverged, "
         f"{bad} failed, {len(summary.left)} left"
     )
     if summary.exit_code:
@@ -221,11 +227,18 @@ def _typed() -> str:
 
 
 def finish(
-    runs: "tuple[PlannedRun, ...]",
-    summary: "Summary",
-    out: Path,
-    root: Path | None,
-    *,
-    report: bool,
-) -> None:
-    """Attention maps of the finished runs that Figure 1 needs, then the page."""
+    runs: "Sequence[PlannedRun]", done: "Collection[str]", out: Path, root: Path | None
+) -> Path:
+    """Attention maps of the finished runs that Figure 1 needs, then the page; gives its path."""
+    from scalednl.analysis.record import record_run
+    from scalednl.records.attention import FILE
+    from scalednl.records.run import RunFolder
+    from scalednl.report.build import write_report
+    from scalednl.train.show import emit
+
+    for run in runs:
+        wanted = MAPS in run.artefacts and run.name in done
+        if wanted and not (RunFolder(run.path).attention / FILE).exists():
+            emit(f"{run.name}: looking at its attention")
+            record_run(run.path, images=IMAGES, root=root)
+    return write_report([out], out / "report.html")

@@ -66,10 +66,11 @@ class Board:
                     self.notes[run.name] = f"it needs {name}, which is {standing}"
                     self.set(run, "blocked")
 
-    def begin(self, run: PlannedRun) -> None:
-        """It is handed to the engine."""
-        self._begun[run.name] = time.monotonic()
-        self.set(run, "running")
+    def see(self, at_work: set[str]) -> None:
+        """What the engine has begun and not ended; a run may stand in line before."""
+        for name in at_work - self.at_work:
+            self._begun[name] = time.monotonic()
+        self.at_work = at_work
 
     def set(self, run: PlannedRun, standing: Standing) -> None:
         """Where it stands now."""

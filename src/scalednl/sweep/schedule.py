@@ -75,7 +75,7 @@ def sweep(
             if time.monotonic() - looked >= LOOK_SECONDS:
                 looked = time.monotonic()
                 _look_elsewhere(board, watcher)
-            board.at_work = engine.at_work()
+            board.see(engine.at_work())
             watcher.update(board)
     return _summary(board, stop.signal)
 
@@ -84,7 +84,7 @@ def _start(board: Board, engine: Engine, make_job: Callable[[PlannedRun], Job]) 
     """As many as there is room for; the first seeds of all cells before the second ones."""
     board.block()
     for run in board.ready()[: max(0, engine.room())]:
-        board.begin(run)
+        board.set(run, "running")
         engine.start(make_job(run))
 
 
