@@ -55,6 +55,9 @@ def test_fine_tuning_waits_for_pretraining(tmp_path: Path) -> None:
         assert run.after == (first.name,)
         assert run.experiment.weights == str(first.path)
     assert all(not run.after for run in runs if not run.experiment.finetune)
+    _begin(tmp_path / "mine", first.experiment, "finished")
+    moved = _plan(tmp_path, "table4_backbones", "paper").runs
+    assert {run.experiment.weights for run in moved if run.after} == {str(tmp_path / "mine")}
     assert PRETRAIN not in {run.experiment.recipe for run in _plan(tmp_path, scale="paper").runs}
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from scalednl.errors import CommandError, UsageError
+from scalednl.records.run import RunFolder
 from scalednl.sweep.engine_ray import RayEngine
 from scalednl.sweep.failures import read_failure
 from scalednl.sweep.jobs import JobMaker
@@ -136,6 +137,20 @@ def _interrupt_when_begun(out: Path) -> None:
     while not list(out.glob("*/pid")):
         time.sleep(0.05)
     os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_lost_worker_that_still_holds_the_lock(tmp_path: Path) -> None:
+    """Whoever comes after it waits until the lock opens."""
+    (run,) = planned(tmp_path, "a")
+    run.path.mkdir()
+    held = RunFolder(run.path).locked()
+    held.__enter__()
+    timer = threading.Timer(4, held.__exit__, (None, None, None))
+    timer.start()
+    summary, notes = _sweep(tmp_path, [run])
+    timer.join()
+    assert summary.done == ("a",)
+    assert notes.said == ["a: made"]
 
 
 def test_a_folder_that_workers_do_not_see(tmp_path: Path) -> None:

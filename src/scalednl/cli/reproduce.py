@@ -170,9 +170,9 @@ def _sweep(plan: "Plan", options: ReproduceOptions, speed: "Rates") -> "Summary"
     from scalednl.sweep.live import Watch
     from scalednl.sweep.schedule import sweep
 
-    settings = RunSettings(
-        device=options.device, precision=options.precision, threads=options.run_threads
-    )
+    # Ray gives a worker as many threads as it has CPUs, on machines that may have more than ours.
+    threads = options.threads if options.engine == "ray" else options.run_threads
+    settings = RunSettings(device=options.device, precision=options.precision, threads=threads)
     maker = JobMaker(settings, options.root, command=tuple(sys.argv))
     with closing(_engine(options)) as engine, Watch(speed.seconds, engine.slots()) as watcher:
         return sweep(plan.runs, engine, maker, watcher=watcher, retries=options.retries)

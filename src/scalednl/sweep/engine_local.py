@@ -15,7 +15,9 @@ from scalednl.sweep.jobs import End, Job
 
 POLL_SECONDS = 0.05
 GPUS = Path("/proc/driver/nvidia/gpus")
-NAMES = {signal.SIGKILL: "SIGKILL, as when memory runs out", signal.SIGSEGV: "SIGSEGV, a crash"}
+CLOSE_SECONDS = 30.0
+"""For runs to save when the sweep itself cannot go on"""
+NAMES = {"SIGKILL": "SIGKILL, as when memory runs out", "SIGSEGV": "SIGSEGV, a crash"}
 
 
 class LocalEngine:
@@ -86,11 +88,12 @@ class LocalEngine:
             process.kill()
 
     def close(self) -> None:
-        """Leave no process behind."""
+        """Leave no process behind: usually there is none, else each may save."""
+        self.interrupt(signal.SIGTERM)
+        until = time.monotonic() + CLOSE_SECONDS
+        while self._processes and time.monotonic() < until:
+            self.wait(CLOSE_SECONDS)
         self.kill()
-        for name in list(self._processes):
-            self._processes[name].wait()
-            self._end(name)
 
     def _end(self, name: str) -> End:
         process = self._processes.pop(name)
@@ -113,8 +116,8 @@ def _unsaid(code: int) -> End:
         return End("failed", f"its process left with exit code {code} and no word")
     if -code in (signal.SIGINT, signal.SIGTERM):
         return End("interrupted", f"ended by {signal.Signals(-code).name}")
-    known = NAMES.get(signal.Signals(-code), signal.Signals(-code).name)
-    return End("failed", f"its process was killed ({known})")
+    name = signal.Signals(-code).name
+    return End("failed", f"its process was killed ({NAMES.get(name, name)})")
 
 
 def _environment(slot: int) -> dict[str, str]:

@@ -7,6 +7,7 @@ twice.
 
 import logging
 import os
+import platform
 import time
 import uuid
 from contextlib import redirect_stderr, redirect_stdout, suppress
@@ -168,7 +169,7 @@ def _attempt(job: Job, mark: str) -> End:
     if not Path(mark).exists():
         return End(
             "unseen",
-            f"{os.uname().nodename} does not see {Path(mark).parent}: choose a folder with --out "
+            f"{platform.node()} does not see {Path(mark).parent}: choose a folder with --out "
             "that all machines of the cluster share",
         )
     folder = Path(job.path)

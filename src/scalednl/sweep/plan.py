@@ -50,15 +50,17 @@ def make_plan(chosen: list[Artefact], scale: Scale, out: Path, seeds: int | None
     order of its products differ.
     """
     found = look_around(out)
-    by_cell = {(one.experiment.cell, one.experiment.seed): one for one in found if one.experiment}
+    # Where two folders hold the same run, the one that is done counts.
+    by_cell = {_cell_of(one): one for one in sorted(found, key=lambda one: one.state == "done")}
     by_path = {one.path: one for one in found}
-    runs = []
+    runs: dict[str, PlannedRun] = {}
     for wanted, cell in _wanted(chosen, scale, out, seeds):
-        there = by_path.get(wanted.path)
-        if there is None or _cell_of(there) != (cell, wanted.experiment.seed):
-            there = by_cell.get((cell, wanted.experiment.seed), there)
-        runs.append(wanted if there is None else _as_found(wanted, there, cell))
-    return Plan(tuple(runs), tuple(found))
+        for name in wanted.after:
+            begun_from = str(runs[name].path.absolute())
+            wanted = replace(wanted, experiment=replace(wanted.experiment, weights=begun_from))
+        there = by_cell.get((cell, wanted.experiment.seed)) or by_path.get(wanted.path)
+        runs[wanted.name] = wanted if there is None else _as_found(wanted, there, cell)
+    return Plan(tuple(runs.values()), tuple(found))
 
 
 def _wanted(
@@ -81,10 +83,7 @@ def _wanted(
     for key, (experiment, count, names) in cells.items():
         for seed in range(count):
             one = replace(experiment, seed=seed)
-            after: tuple[str, ...] = ()
-            if one.finetune:
-                one = replace(one, weights=str(first.path.absolute()))
-                after = (first.name,)
+            after = (first.name,) if one.finetune else ()
             name = run_name(one)
             yield PlannedRun(name, one, out / name, tuple(names), after=after), key
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -63,10 +64,10 @@ def sweep(
     """Work on planned runs until each has ended, has failed too often, or a signal comes."""
     board = Board(list(planned))
     with watching_signals(NOTICE, engine.kill) as stop:
-        asked = looked = 0.0
+        asked, looked = False, 0.0
         while board.unfinished() and not (stop.signal and not board.of("running")):
             if stop.signal and not asked:
-                asked = time.monotonic()
+                asked = True
                 engine.interrupt(stop.signal)
             if not stop.signal:
                 _start(board, engine, make_job)
@@ -95,7 +96,8 @@ def _note(
     if end.how == "unseen":
         raise CommandError(end.message)
     if end.how in ("finished", "diverged"):
-        clear_failure(run.path)
+        with suppress(OSError):
+            clear_failure(run.path)
         board.set(run, "done" if end.how == "finished" else "diverged")
         watcher.say(board, run, end.message)
     elif end.how == "busy":
@@ -106,7 +108,8 @@ def _note(
         watcher.say(board, run, end.message)
     else:
         message = end.message if end.how != "interrupted" else f"it was stopped: {end.message}"
-        write_failure(run.path, message)
+        with suppress(OSError):
+            write_failure(run.path, message)
         again = board.failures(run) < retries and end.how != "refused"
         board.fail(run, message, again)
         watcher.say(board, run, f"failed{', trying again' if again else ''}: {message}")
