@@ -77,7 +77,7 @@ class LocalEngine:
         """Names of jobs whose processes live."""
         return set(self._processes)
 
-    def interrupt(self, number: int) -> None:
+    def interrupt(self, number: int, /) -> None:
         """Pass the signal on."""
         for process in self._processes.values():
             process.send_signal(number)

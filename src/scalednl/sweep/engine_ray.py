@@ -98,9 +98,8 @@ class RayEngine:
         """Names of jobs that have written to their logs since they were put in line."""
         return {name for name, path, size in self._lines.values() if _size(path) != size}
 
-    def interrupt(self, number: int) -> None:
+    def interrupt(self, _: int, /) -> None:
         """Take those in line out of it, and ask the others to save and end."""
-        assert number
         for reference in self._lines:
             self._ray.cancel(reference, force=False)
 

@@ -72,7 +72,7 @@ class Engine(Protocol):
     def at_work(self) -> set[str]:
         """Names of jobs that have begun and not ended."""
 
-    def interrupt(self, number: int) -> None:
+    def interrupt(self, number: int, /) -> None:
         """Ask all to save and end, as this signal does; those in line do not begin."""
 
     def kill(self) -> None:

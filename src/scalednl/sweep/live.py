@@ -76,6 +76,8 @@ class Watch:
         ]
         if counts["elsewhere"]:
             words.append(f"{counts['elsewhere']} running elsewhere")
+        if counts["interrupted"]:
+            words.append(f"{counts['interrupted']} stopped")
         left = self._left(board)
         if left:
             words.append(f"about {duration(left)} left")

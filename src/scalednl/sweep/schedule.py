@@ -104,6 +104,8 @@ def _note(
         board.set(run, "elsewhere")
         watcher.say(board, run, "another process is at work on it; waiting for that")
     elif stopping:
+        with suppress(OSError):
+            clear_failure(run.path)
         board.set(run, "interrupted")
         watcher.say(board, run, end.message)
     else:
