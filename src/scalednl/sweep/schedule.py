@@ -16,7 +16,7 @@ from scalednl.sweep.plan import PlannedRun
 
 NOTICE = b"\nStopping: running runs save and end. Once more to leave at once.\n"
 WAIT_SECONDS = 0.3
-LOOK_SECONDS = 5.0
+LOOK_SECONDS = 2.0
 """Between two looks at runs that other processes work on"""
 
 
