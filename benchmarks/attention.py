@@ -116,6 +116,8 @@ def _scores(groups: dict[str, list[Record]]) -> list[str]:
 
 def _spread(values: Sequence[float], digits: int) -> str:
     middle = f"{mean(values):.{digits}f}"
+    if len(values) == 1:
+        return middle
     return f"{middle} ({min(values):.{digits}f} to {max(values):.{digits}f})"
 
 

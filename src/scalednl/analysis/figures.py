@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
@@ -31,6 +32,8 @@ STYLE: dict[Any, Any] = {
 }
 CELL, GAP, CAPTION, HEADING = 1.45, 0.06, 0.22, 0.28
 """Inches: the width of one picture, and what is between, below and above pictures"""
+SMALLEST_MARK = 28
+"""The width of a picture is at most so many times that of the query's frame"""
 INK, PAPER = "#1b1b1f", "#ffffff"
 Pixels = npt.NDArray[np.float64]
 
@@ -63,17 +66,19 @@ def draw_maps(panels: Sequence[Panel]) -> Figure:
     Rows are queries and columns keys, in row-major order; of the first head that is chosen.
     """
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(0.6 + 3.1 * len(panels), 5.8), layout="constrained", dpi=DPI)
+        # The engine does not see how far labels reach beside square axes: it gets some air.
+        engine = ConstrainedLayoutEngine(rect=(0.025, 0, 0.975, 1))
+        figure = Figure(figsize=(0.6 + 3.1 * len(panels), 5.8), layout=engine, dpi=DPI)
         grid = figure.subplots(2, len(panels), squeeze=False)
         for column, panel in enumerate(panels):
             head = panel.heads[0]
-            values = panel.seen.map(0, head)
+            values = shrunk(panel.seen.map(0, head))
             grid[0, column].set_title(f"{panel.title}\n{panel.about}, head {head}")
             for row, colours in enumerate(COLOURS):
                 axes, (low, high) = grid[row, column], colour_range(values, colours)
                 keys, queries = panel.seen.factors.keys, panel.seen.factors.queries
                 shown = axes.imshow(
-                    shrunk(values).numpy(),
+                    values.numpy(),
                     cmap=NAMES[colours],
                     vmin=low,
                     vmax=high,
@@ -88,9 +93,9 @@ def draw_maps(panels: Sequence[Panel]) -> Figure:
                 bar.outline.set_linewidth(0.6)
                 bar.locator = matplotlib.ticker.MaxNLocator(5)
                 bar.update_ticks()
-            grid[1, column].set_xlabel("key", labelpad=-6)
+            grid[1, column].set_xlabel("key", labelpad=-4)
         for axes in grid[:, 0]:
-            axes.set_ylabel("query", labelpad=-8)
+            axes.set_ylabel("query", labelpad=0)
         return figure
 
 
@@ -160,9 +165,13 @@ def blended(pixels: npt.NDArray[np.uint8], values: Tensor) -> Pixels:
 
 
 def _mark(axes: Axes, cell: Place, cells: tuple[int, ...], image: tuple[int, ...]) -> None:
-    """A frame around the query's cell, seen on dark and on light."""
-    high, wide = image[0] / cells[0], image[1] / cells[1]
-    corner = (cell[1] * wide - 0.5, cell[0] * high - 0.5)
+    """A frame around the query's cell, never too small to see, on dark and on light."""
+    steps = image[0] / cells[0], image[1] / cells[1]
+    high, wide = (max(step, image[1] / SMALLEST_MARK) for step in steps)
+    corner = (
+        (cell[1] + 0.5) * steps[1] - wide / 2 - 0.5,
+        (cell[0] + 0.5) * steps[0] - high / 2 - 0.5,
+    )
     for colour, line in ((PAPER, 2.4), (INK, 1.0)):
         axes.add_patch(
             Rectangle(corner, wide, high, fill=False, edgecolor=colour, linewidth=line, zorder=3)

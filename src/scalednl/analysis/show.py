@@ -97,7 +97,8 @@ def choose(subject: Subject, look: Look, choices: Choices) -> Panel:
             f"{seen.factors.entries:,} entries, too many to draw: name pixels with --query "
             "ROW,COLUMN to see their rows, or give a smaller image"
         )
-    queries = choices.queries or tuple(default_queries(look.picture.pixels, subject.info.name))
+    data = None if subject.batches is None else subject.info.name
+    queries = choices.queries or tuple(default_queries(look.picture.pixels, data))
     chosen = tuple(range(heads)) if choices.head is None else (choices.head,)
     return Panel(subject.name, look, block, chosen, queries)
 

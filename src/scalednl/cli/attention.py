@@ -95,7 +95,8 @@ def _print(record: dict[str, Any]) -> None:
 
     images, data = record["images_scored"], record["data"]
     what = f"{images:,} images of {data}" if data else f"{images} photo{'s' * (images != 1)}"
-    print(f"{record['source']}: {record['model']}, on {what}; mean (95 % interval over images)\n")
+    interval = "; mean (95 % interval over images)" if images > 1 else ""
+    print(f"{record['source']}: {record['model']}, on {what}{interval}\n")
     blocks = record["blocks"]
     names = list(blocks[0]["scores"])
     if names:
