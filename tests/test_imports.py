@@ -14,6 +14,7 @@ MAY_IMPORT = {
     "files": set(),
     "counting": set(),
     "seeds": set(),
+    "tables": set(),
     "statistics": set(),
     "progress": set(),
     "records": {"files", "errors", "config", "records", "__init__"},
@@ -32,7 +33,7 @@ MAY_IMPORT = {
     "charts": {"charts"},
     "bench": {
         *("ops", "blocks", "models", "config", "records", "files", "errors"),
-        *("paper", "charts", "counting", "data", "train", "bench"),
+        *("paper", "charts", "counting", "data", "tables", "train", "bench"),
     },
     "report": {"charts", "config", "errors", "files", "paper", "records", "report", "statistics"},
     "demo": {
@@ -52,7 +53,7 @@ MAY_IMPORT = {
             "demo",
             "export",
         ),
-        *("models", "bench", "analysis", "report", "__init__"),
+        *("models", "bench", "analysis", "report", "tables", "__init__"),
     },
     "__main__": {"cli"},
 }

@@ -18,7 +18,7 @@ from scalednl.data.splits import Labels
 
 IMAGES = 6
 LARGEST = 1_200_000
-"""Letters of one record's explorer: images are left out from the end until it fits"""
+"""Letters of the vectors in one record: images are left out from the end until they fit"""
 STEPS = 127
 
 
@@ -117,14 +117,10 @@ def encode_png(pixels: npt.NDArray[np.uint8]) -> str:
     return base64.b64encode(target.getvalue()).decode()
 
 
-def fitting(images: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The explorer with as many of the images as fit, and how many did not."""
-    kept: list[dict[str, Any]] = []
-    letters = 0
-    for image in images:
-        vectors = [value for block in image["blocks"] for value in block.values()]
-        letters += len(image["png"]) + sum(len(v) for v in vectors if isinstance(v, str))
-        if letters > LARGEST:
-            break
-        kept.append(image)
-    return {"images": kept, "left_out": len(images) - len(kept)}
+def letters_of(blocks: Sequence[BlockAttention]) -> int:
+    """How many letters the vectors of one image take, before any of them is made."""
+    total = 0
+    for seen in blocks:
+        _, heads, queries, width = seen.factors.theta.shape
+        total += heads * (queries + seen.factors.keys) * (width + 4)
+    return total * 4 // 3
