@@ -30,6 +30,7 @@ def _text(values: Any) -> str:
 
 SUMMARY = {"mean": 0.5, "sd": None, "n": 1, "low": None, "high": None}
 VECTORS = {
+    "bits": 8,
     "theta": _text(np.array([[127, 0], [0, -127]], "<i1")),
     "theta_scale": _text(np.array([1 / 127, 2 / 127], "<f4")),
     "phi": _text(np.array([[127, 127]], "<i1")),

@@ -79,8 +79,11 @@ def describe(
 
 def explore(looks: Sequence[Look], wanted: int) -> dict[str, Any]:
     """Vectors of as many images as fit, and how many were left out."""
-    fits = explorer.LARGEST // letters_of(looks[0].blocks)
-    images = [_explored(look) for look in looks[:fits]]
+    for bits in explorer.BITS:
+        fits = explorer.LARGEST // letters_of(looks[0].blocks, bits)
+        if fits >= len(looks):
+            break
+    images = [_explored(look, bits) for look in looks[:fits]]
     return {"images": images, "left_out": wanted - len(images)}
 
 
@@ -129,7 +132,7 @@ def _summaries(name: str, scores: BlockScores) -> dict[str, Any]:
     }
 
 
-def _explored(look: Look) -> dict[str, Any]:
+def _explored(look: Look, bits: int) -> dict[str, Any]:
     height, width, _ = look.picture.pixels.shape
     return {
         "index": look.picture.index,
@@ -138,7 +141,7 @@ def _explored(look: Look) -> dict[str, Any]:
         "height": height,
         "width": width,
         "png": encode_png(look.picture.pixels),
-        "blocks": [explorer_block(seen, 0) for seen in look.blocks],
+        "blocks": [explorer_block(seen, 0, bits) for seen in look.blocks],
     }
 
 
