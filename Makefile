@@ -11,7 +11,7 @@ help:
 	@echo "make demo    set up, then train, measure and write a page (3 minutes after the set-up)"
 	@echo "make test    set up, then run every test"
 	@echo "make check   set up, then format check, lint, types and every test"
-	@echo "make soak    set up, then kill a training run 20 times and compare (2 minutes)"
+	@echo "make soak    set up, then kill a training 20 times and workers of 200 runs (10 minutes)"
 	@echo "make bench   set up, then measure what the block costs here (11 minutes)"
 	@echo "make format  rewrite the code in the house's format"
 	@echo "make peers   set up, then install what tests and benchmarks compare with"
@@ -57,6 +57,7 @@ check: setup
 
 soak: setup
 	SCALEDNL_KILLS=20 $(BIN)/python -m pytest tests/train/test_processes.py
+	SCALEDNL_RAY_RUNS=200 $(BIN)/python -m pytest tests/sweep/test_ray.py
 
 format: setup
 	$(BIN)/ruff format .

@@ -14,15 +14,19 @@ MAY_IMPORT = {
     "files": set(),
     "counting": set(),
     "seeds": set(),
+    "signals": set(),
     "tables": set(),
     "statistics": set(),
     "progress": set(),
     "records": {"files", "errors", "config", "records", "__init__"},
     "data": {"config", "errors", "files", "seeds", "progress", "data", "__init__"},
-    "paper": {"config", "errors", "paper"},
+    "paper": {"config", "errors", "ops", "paper"},
     "train": {
         *("config", "records", "files", "errors", "seeds", "progress", "models", "blocks", "ops"),
-        *("data", "counting", "train"),
+        *("data", "counting", "signals", "train"),
+    },
+    "sweep": {
+        *("config", "paper", "records", "train", "errors", "files", "progress", "signals", "sweep"),
     },
     "models": {"ops", "blocks", "config", "models", "files"},
     "export": {"ops", "blocks", "models"},
@@ -33,7 +37,7 @@ MAY_IMPORT = {
     "charts": {"charts"},
     "bench": {
         *("ops", "blocks", "models", "config", "records", "files", "errors"),
-        *("paper", "charts", "counting", "data", "tables", "train", "bench"),
+        *("paper", "charts", "counting", "data", "signals", "tables", "train", "bench"),
     },
     "report": {"charts", "config", "errors", "files", "paper", "records", "report", "statistics"},
     "demo": {
@@ -53,7 +57,7 @@ MAY_IMPORT = {
             "demo",
             "export",
         ),
-        *("models", "bench", "analysis", "report", "tables", "__init__"),
+        *("models", "bench", "analysis", "report", "sweep", "tables", "__init__"),
     },
     "__main__": {"cli"},
 }

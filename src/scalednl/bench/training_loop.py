@@ -17,13 +17,13 @@ from scalednl.data import ImageData, Split
 from scalednl.data.batches import Batch
 from scalednl.errors import CommandError
 from scalednl.paper.recipes import find_recipe
+from scalednl.signals import StopRequest
 from scalednl.tables import print_table
 from scalednl.train.devices import make_fabric
 from scalednl.train.initial import initial_model
 from scalednl.train.loop import Owner, Trainer
 from scalednl.train.schedule import learning_rate
 from scalednl.train.show import Display
-from scalednl.train.signals import StopRequest
 
 RECIPES = ("cifar10-preresnet20-plain", "cifar10-preresnet20-scaled", "cifar10-preresnet56-scaled")
 CLASSES = 10

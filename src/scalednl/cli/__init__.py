@@ -13,6 +13,7 @@ from scalednl.cli.demo import demo
 from scalednl.cli.eval import evaluate
 from scalednl.cli.export import export
 from scalednl.cli.report import report
+from scalednl.cli.reproduce import reproduce
 from scalednl.cli.train import train, train_command
 from scalednl.errors import CommandError, UsageError
 
@@ -22,6 +23,7 @@ app.command(demo)
 app.command(train)
 app.command(name="eval")(evaluate)
 app.command(attention)
+app.command(reproduce)
 app.command(data, name="data", help="Get, verify and list data sets.")
 app.command(report)
 app.command(export)

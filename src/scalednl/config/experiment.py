@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from typing import Any, Literal
 
 from scalednl.config.model import NonLocalConfig
@@ -107,7 +108,7 @@ class Experiment:
         """Twelve letters that differ when anything does."""
         return _letters(self.as_dict())
 
-    @property
+    @cached_property
     def cell(self) -> str:
         """Twelve letters that runs share when only their seeds make their results differ.
 

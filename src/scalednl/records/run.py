@@ -25,6 +25,10 @@ SCHEMA = 1
 Status = Literal["running", "interrupted", "diverged", "finished"]
 
 
+class BusyError(CommandError):
+    """Another process is at work in a run directory."""
+
+
 class RunFolder:
     """Reads and writes the files of a run."""
 
@@ -48,7 +52,7 @@ class RunFolder:
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            raise CommandError(
+            raise BusyError(
                 f"{self.path} is being trained by another process: wait for it, or choose another "
                 "folder with --out"
             ) from None
@@ -64,10 +68,10 @@ class RunFolder:
         try:
             with self.locked():
                 return False
-        except CommandError:
+        except BusyError:
             return True
         except OSError:
-            # A folder that only its owner may write: whoever asks cannot tell.
+            # Not ours to lock, as a folder of somebody else.
             return False
 
     def write_config(self, experiment: Experiment, run: dict[str, Any]) -> None:

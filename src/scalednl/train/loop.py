@@ -16,13 +16,13 @@ from scalednl.data.batches import Batch, Batches
 from scalednl.errors import CommandError
 from scalednl.models.residual import ResidualNetwork
 from scalednl.records.run import Status
+from scalednl.signals import StopRequest
 from scalednl.train.checkpoint import Checkpoint
 from scalednl.train.evaluate import evaluate, sum_over_ranks, test_batches
 from scalednl.train.initial import train_crop
 from scalednl.train.run_state import Progress
 from scalednl.train.schedule import learning_rate
 from scalednl.train.show import Display
-from scalednl.train.signals import StopRequest
 
 GPU_STEPS = 50
 """Steps between two looks at the loss where looking waits for a GPU"""

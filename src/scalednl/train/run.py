@@ -12,6 +12,7 @@ import torch
 from scalednl.config import Experiment, RunSettings
 from scalednl.errors import CommandError, UsageError
 from scalednl.records.run import RunFolder, Status
+from scalednl.signals import watching_signals
 from scalednl.train.devices import is_first_process, launch, make_fabric
 from scalednl.train.events import Events
 from scalednl.train.initial import (
@@ -24,7 +25,8 @@ from scalednl.train.initial import (
 from scalednl.train.keeper import Keeper
 from scalednl.train.loop import Trainer
 from scalednl.train.show import Display
-from scalednl.train.signals import watching_signals
+
+NOTICE = b"\nStopping after this step; the run can go on later. Once more to leave at once.\n"
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def run(
     fabric = make_fabric(settings)
     check_batch(experiment, data, fabric.world_size)
     with ExitStack() as held:
-        stop = held.enter_context(watching_signals())
+        stop = held.enter_context(watching_signals(NOTICE if is_first_process() else b""))
         if is_first_process():
             _make(folder)
             held.enter_context(folder.locked())

@@ -1,0 +1,131 @@
+"""What a training costs, from its sizes alone: multiply-adds, and hours at a rate.
+
+A step is counted as three forward passes: one forward, two for the gradients of inputs and weights.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from scalednl.config import Experiment, NonLocalConfig
+from scalednl.ops.costs import Setting, cost
+from scalednl.ops.options import orders_of
+from scalednl.paper.tables import printed
+
+PASSES = 3
+"""Forward passes that a training step costs"""
+SIDES = {"cifar10": 32, "cifar100": 32, "tiny-imagenet": 56}
+"""Of the images as the networks see them"""
+IMAGES = {"cifar10": 50_000, "cifar100": 50_000, "tiny-imagenet": 100_000}
+CLASSES = {"cifar10": 10, "cifar100": 100, "tiny-imagenet": 200}
+CPU_THREAD_RATE = 1.8e10
+"""Multiply-adds a second of one thread of a 2.8 GHz Xeon in fp32: `scalednl bench train` measured
+16 G with PreResNet-56 and 22 G with PreResNet-20"""
+
+
+@dataclass(frozen=True)
+class Network:
+    """The shape of a residual network."""
+
+    stem_kernel: int
+    stem: int
+    """Channels after the stem"""
+    depths: tuple[int, ...]
+    """Residual blocks of each stage"""
+    planes: tuple[int, ...]
+    bottleneck: bool
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Channels after each stage."""
+        return tuple(planes * (4 if self.bottleneck else 1) for planes in self.planes)
+
+
+def network(name: str) -> Network:
+    """The shape behind a name of the paper's grids."""
+    if found := re.fullmatch(r"preresnet(\d+)", name):
+        depth = int(found[1])
+        basic = depth < 44
+        blocks = (depth - 2) // (6 if basic else 9)
+        return Network(3, 16, (blocks,) * 3, (16, 32, 64), not basic)
+    if found := re.fullmatch(r"wrn(\d+)_(\d+)", name):
+        blocks, width = (int(found[1]) - 4) // 6, int(found[2])
+        return Network(3, 16, (blocks,) * 3, (16 * width, 32 * width, 64 * width), False)
+    if name != "preresnet50_tiny":
+        raise ValueError(f"no grid of the paper has {name}")
+    return Network(7, 64, (3, 4, 6, 3), (64, 128, 256, 512), True)
+
+
+@lru_cache(maxsize=1024)
+def multiply_adds(name: str, block: NonLocalConfig, side: int, classes: int) -> int:
+    """Of one forward pass of one image of side x side pixels."""
+    shape = network(name)
+    total = shape.stem_kernel**2 * 3 * shape.stem * side**2
+    width = shape.stem
+    for index, (depth, planes) in enumerate(zip(shape.depths, shape.planes, strict=True), 1):
+        for number in range(depth):
+            halves = index > 1 and number == 0
+            out = (side + 1) // 2 if halves else side
+            total += _residual(shape.bottleneck, width, planes, side, out)
+            width, side = shape.widths[index - 1], out
+        if index == block.stage:
+            total += block.blocks * _attention(block, width, side**2)
+    return total + width * classes
+
+
+def _residual(bottleneck: bool, inputs: int, planes: int, side: int, out: int) -> int:
+    """One residual block from side x side to out x out pixels."""
+    outputs = planes * (4 if bottleneck else 1)
+    shortcut = inputs * outputs * out**2 if side != out or inputs != outputs else 0
+    if bottleneck:
+        inner = inputs * planes * side**2 + (9 * planes * planes + planes * outputs) * out**2
+    else:
+        inner = (9 * inputs * planes + 9 * planes * planes) * out**2
+    return inner + shortcut
+
+
+def _attention(block: NonLocalConfig, channels: int, pixels: int) -> int:
+    """One non-local block, in the order that it would choose."""
+    setting = Setting(
+        channels,
+        block.embed_channels or channels,
+        block.heads,
+        block.attention,
+        block.view,
+        bias=block.bias,
+        batch_norm=False,
+        training=False,
+    )
+    order = block.order
+    if order == "auto" and block.attention == "softmax":
+        order = "fused"
+    usable = orders_of(block.attention, block.view, key_pool=block.key_pool)
+    orders = [name for name, why_not in usable.items() if not why_not and order in ("auto", name)]
+    costs = [cost(name, False, setting, pixels, pixels) for name in orders]
+    return min(costs, key=lambda found: found.work).multiply_adds
+
+
+def training_multiply_adds(experiment: Experiment) -> int:
+    """Of all training steps of an experiment."""
+    return PASSES * image_multiply_adds(experiment) * train_images(experiment) * experiment.epochs
+
+
+def image_multiply_adds(experiment: Experiment) -> int:
+    """Of one image, forward."""
+    pairs, data = experiment.pairs, experiment.data
+    side = SIDES.get(data, pairs.side)
+    classes = CLASSES.get(data, pairs.orientations)
+    return multiply_adds(experiment.model, experiment.block, side, classes)
+
+
+def train_images(experiment: Experiment) -> int:
+    """Images of an epoch."""
+    return experiment.limit or IMAGES.get(experiment.data, experiment.pairs.train_images)
+
+
+def paper_gpu_rate() -> float:
+    """Multiply-adds a second of the paper's GPU: Table 3's step of 128 images without blocks."""
+    table = printed("table3_heads")
+    milliseconds = dict(zip(table["heads"], table["scaled"]["train_step_ms"], strict=True))[0]
+    plain = multiply_adds("preresnet56", NonLocalConfig(blocks=0), 32, 10)
+    return PASSES * plain * printed("training")["cifar"]["batch"] / (milliseconds / 1000)
