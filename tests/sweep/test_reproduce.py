@@ -11,6 +11,7 @@ import pytest
 import scalednl.analysis.record
 from scalednl.cli.reproduce import finish
 from scalednl.config import Experiment
+from scalednl.errors import CommandError
 from scalednl.paper.artefacts import Artefact, Cell, artefacts
 from scalednl.paper.scales import SCALES, Setting
 from scalednl.sweep.plan import PlannedRun
@@ -125,13 +126,14 @@ def test_failed_runs_are_shown_with_their_logs(
 
 
 def test_figure1_looks_at_its_finished_runs_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Only runs that Figure 1 needs, that are finished, and that have no record yet."""
+    """Only those it needs, that are finished, and without a record; trouble is told, no more."""
     looked = []
 
     def record_run(path: Path, *, images: int, root: Path | None) -> None:
         looked.append((path.name, images, root))
+        raise CommandError("it has lost its weights")
 
     monkeypatch.setattr(scalednl.analysis.record, "record_run", record_run)
     figure, table = ("figure1_attention_maps",), ("table1_importance",)
@@ -144,3 +146,4 @@ def test_figure1_looks_at_its_finished_runs_once(
     page = finish(runs, ["a", "b", "d"], tmp_path, None)
     assert page == tmp_path / "report.html"
     assert looked == [("a", 500, None)]
+    assert "a: it has lost its weights" in capsys.readouterr().out

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from scalednl.config.settings import Device, Precision
-from scalednl.errors import UsageError
+from scalednl.errors import CommandError, UsageError
 from scalednl.paper.scales import ScaleName
 
 if TYPE_CHECKING:
@@ -174,12 +174,14 @@ def _sweep(plan: "Plan", options: ReproduceOptions, speed: "Rates") -> "Summary"
     threads = options.threads if options.engine == "ray" else options.run_threads
     settings = RunSettings(device=options.device, precision=options.precision, threads=threads)
     maker = JobMaker(settings, options.root, command=tuple(sys.argv))
-    with closing(_engine(options)) as engine, Watch(speed.seconds, engine.slots()) as watcher:
+    idle = all(run.is_over for run in plan.runs)
+    with closing(_engine(options, idle)) as engine, Watch(speed.seconds, engine.slots()) as watcher:
         return sweep(plan.runs, engine, maker, watcher=watcher, retries=options.retries)
 
 
-def _engine(options: ReproduceOptions) -> "Engine":
-    if options.engine == "local":
+def _engine(options: ReproduceOptions, idle: bool) -> "Engine":
+    """The engine asked for; where there is nothing to do, the one that costs nothing to start."""
+    if options.engine == "local" or idle:
         from scalednl.sweep.engine_local import LocalEngine
 
         return LocalEngine(options.jobs)
@@ -240,5 +242,8 @@ def finish(
         wanted = MAPS in run.artefacts and run.name in done
         if wanted and not (RunFolder(run.path).attention / FILE).exists():
             emit(f"{run.name}: looking at its attention")
-            record_run(run.path, images=IMAGES, root=root)
+            try:
+                record_run(run.path, images=IMAGES, root=root)
+            except CommandError as error:
+                emit(f"{run.name}: {error}")
     return write_report([out], out / "report.html")

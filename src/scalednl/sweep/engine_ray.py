@@ -125,10 +125,11 @@ class RayEngine:
             )
         except (ConnectionError, ValueError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[0]
-            place = "no Ray cluster could be started here"
+            said = f"no Ray cluster could be started here: {reason}"
             if address is not None:
-                place = f"no Ray cluster answers at {address}"
-            raise CommandError(f"{place}: {reason}") from error
+                said = f"no Ray cluster answers at {address}: {reason}; if it asks for a token, "
+                said += "set RAY_AUTH_MODE=token"
+            raise CommandError(said) from error
         self._check_size()
 
     def _check_size(self) -> None:
