@@ -15,6 +15,7 @@ MAY_IMPORT = {
     "counting": set(),
     "seeds": set(),
     "signals": set(),
+    "tables": set(),
     "statistics": set(),
     "progress": set(),
     "records": {"files", "errors", "config", "records", "__init__"},
@@ -36,7 +37,7 @@ MAY_IMPORT = {
     "charts": {"charts"},
     "bench": {
         *("ops", "blocks", "models", "config", "records", "files", "errors"),
-        *("paper", "charts", "counting", "data", "train", "signals", "bench"),
+        *("paper", "charts", "counting", "data", "signals", "tables", "train", "bench"),
     },
     "report": {"charts", "config", "errors", "files", "paper", "records", "report", "statistics"},
     "demo": {
@@ -56,7 +57,7 @@ MAY_IMPORT = {
             "demo",
             "export",
         ),
-        *("models", "bench", "analysis", "report", "sweep", "__init__"),
+        *("models", "bench", "analysis", "report", "sweep", "tables", "__init__"),
     },
     "__main__": {"cli"},
 }

@@ -107,7 +107,7 @@ def test_the_order_stays() -> None:
     assert seen[0].theta.shape == (1, 2, 1024, 3)
 
 
-def test_inserted_and_converted_blocks_are_found() -> None:
+def test_inserted_blocks_are_found() -> None:
     """Blocks are found wherever they are, by path or number, and the last call is kept."""
     model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU())
     scalednl.insert_nonlocal(model, at="1", blocks=2, config=scalednl.NonLocalConfig(heads=2))
@@ -119,6 +119,34 @@ def test_inserted_and_converted_blocks_are_found() -> None:
     with capture_attention(model, [0]) as seen:
         model(torch.randn(1, 3, 5, 5))
     assert [found.name for found in seen] == ["1.nonlocal_.0"]
+
+
+class NONLocalBlock2D(nn.Module):
+    """A block as found in many repositories."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.theta, self.phi, self.g = (nn.Conv2d(8, 4, 1) for _ in range(3))
+        self.W = nn.Conv2d(4, 8, 1)
+
+    def map(self, x: Tensor) -> Tensor:
+        """softmax(theta phi^T)."""
+        return (self.theta(x).flatten(2).mT @ self.phi(x).flatten(2)).softmax(-1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x + W(A g)."""
+        y = (self.map(x) @ self.g(x).flatten(2).mT).mT.unflatten(2, x.shape[2:])
+        return x + self.W(y)
+
+
+def test_a_converted_block_shows_the_map_that_it_had() -> None:
+    """Somebody else's block, made ours, is captured with the attention it computed before."""
+    foreign, x = NONLocalBlock2D().eval(), torch.randn(2, 8, 5, 4)
+    truth = foreign.map(x)
+    model, _ = scalednl.convert(nn.Sequential(foreign), attention="same")
+    with capture_attention(model) as seen:
+        model(x)
+    assert_close(seen[0].map(1, 0), truth[1], 1e-6)
 
 
 def test_rows_chunks_and_means_are_those_of_the_map(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,14 +42,13 @@ def _record(path: Path, **options: Any) -> dict[str, Any]:
         {},
         {"attention": "softmax", "softmax_scale": "learned", "init": 0.5, "key_pool": "before"},
         {"attention": "mean", "view": "magnitude", "heads": 2},
-        {"attention": "softmax", "view": "direction", "softmax_scale": 5.0},
     ],
     ids=str,
 )
 def test_a_record_gives_back_every_row(tmp_path: Path, options: dict[str, Any]) -> None:
-    """Rows decoded from 8 bits differ from the network's by no more than the record says."""
-    path = made_run(tmp_path / "run", **options)
-    record = _record(path, images=10)
+    """Rows decoded from few bits differ from the network's by no more than the record says."""
+    path = made_run(tmp_path / "run", blocks=1, **options)
+    record = _record(path, images=2)
     looks = look_at(open_subject(path))
     assert len(record["explorer"]["images"]) == len(looks) == 6
     softmax = record["blocks"][0]["attention"] == "softmax"
@@ -61,39 +60,34 @@ def test_a_record_gives_back_every_row(tmp_path: Path, options: dict[str, Any]) 
                 exact = seen.map(0, head).numpy()
                 error = np.abs(found - exact).max(1) / np.abs(exact).max(1)
                 assert error.max() <= vectors["row_error"] + 1e-4
-            assert vectors["row_error"] < 0.25
+            assert vectors["row_error"] < 0.01
 
 
 def test_what_a_record_holds(tmp_path: Path) -> None:
-    """Scores with intervals for every block and head, errors by view, pictures, and the origin."""
+    """Scores with intervals for every block and head, errors as `scalednl eval` finds, pictures."""
     path = made_run(tmp_path / "run")
-    record = _record(path, images=20)
+    record = _record(path)
     assert (record["source"], record["recipe"], record["data"]) == ("run", "small", "pairs")
-    assert record["images_scored"] == 20
+    assert record["images_scored"] == 40
     assert [block["name"] for block in record["blocks"]] == ["stack.0", "stack.1"]
-    scores = score_subject(open_subject(path, images=20))
+    scores = score_subject(open_subject(path))
     for block, found in zip(record["blocks"], scores, strict=True):
         assert set(block["scores"]) == SCORES
         summary = block["scores"]["key_share"]
-        assert summary["n"] == 20
+        assert summary["n"] == 40
         assert summary["low"] <= summary["mean"] <= summary["high"]
         assert summary["mean"] == pytest.approx(float(found.maps["key_share"].mean()))
         heads = block["head_scores"]["effective_keys"]
         assert np.mean(heads) == pytest.approx(block["scores"]["effective_keys"]["mean"])
-    assert record["error_by_view"].keys() == {"base", "magnitude", "direction"}
+    errors = record["error_by_view"]
+    assert errors.keys() == {"base", "magnitude", "direction"}
+    assert errors["base"] == evaluate_source(path, None, None, None)["test_error_pct"]
     folder = RunFolder(path).attention
     assert len(record["maps"]) == 2 * 4 * 2
     for picture in record["maps"]:
         with Image.open(folder / picture["file"]) as image:
             assert image.size == (64, 64)
     assert str(tmp_path) not in (folder / "attention.json").read_text()
-
-
-def test_the_error_by_view_is_that_of_eval(tmp_path: Path) -> None:
-    """As trained, the error on all test images is what `scalednl eval` finds."""
-    path = made_run(tmp_path / "run")
-    errors = _record(path, images=500)["error_by_view"]
-    assert errors["base"] == evaluate_source(path, None, None, None)["test_error_pct"]
 
 
 def test_all_runs_show_the_same_images(tmp_path: Path) -> None:

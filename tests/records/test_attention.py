@@ -30,6 +30,7 @@ def _text(values: Any) -> str:
 
 SUMMARY = {"mean": 0.5, "sd": None, "n": 1, "low": None, "high": None}
 VECTORS = {
+    "bits": 8,
     "theta": _text(np.array([[127, 0], [0, -127]], "<i1")),
     "theta_scale": _text(np.array([1 / 127, 2 / 127], "<f4")),
     "phi": _text(np.array([[127, 127]], "<i1")),
@@ -120,7 +121,7 @@ def _change(path: str, value: Any) -> Any:
         ("explorer.images.0.png", "AAAA", "is no PNG picture"),
         ("explorer.images.0.png", "no base64!", "is not base64"),
         ("explorer.images.0.blocks", [], "has 0 blocks, not 1"),
-        ("explorer.images.0.blocks.0.theta", "AAAA", "theta has 3 numbers"),
+        ("explorer.images.0.blocks.0.theta", "AAAA", "theta has 3 bytes"),
         ("explorer.images.0.blocks.0.factor", ["x"], "factor is 'x'"),
         ("explorer.images.0.blocks.0.phi_scale", _text(np.array([np.nan], "<f4")), "not finite"),
     ],

@@ -1,4 +1,4 @@
-"""Theta and phi in 8 bits, from which a page computes the attention of any pixel."""
+"""Theta and phi in few bits, from which a page computes the attention of any pixel."""
 
 import base64
 import io
@@ -18,8 +18,9 @@ from scalednl.data.splits import Labels
 
 IMAGES = 6
 LARGEST = 1_200_000
-"""Letters of one record's explorer: images are left out from the end until it fits"""
-STEPS = 127
+"""Letters of the vectors in one record: images are left out from the end until they fit"""
+BITS = (16, 8)
+"""Of a number; fewer where more would leave images out"""
 
 
 def chosen_images(labels: Labels, count: int = IMAGES) -> list[int]:
@@ -35,23 +36,24 @@ def chosen_images(labels: Labels, count: int = IMAGES) -> list[int]:
     return [index for _, _, index in sorted(turns)[:count]]
 
 
-def explorer_block(seen: BlockAttention, image: int) -> dict[str, Any]:
+def explorer_block(seen: BlockAttention, image: int, bits: int) -> dict[str, Any]:
     """One block's vectors for one image, as its attention sees them, and how true their rows are.
 
-    Every vector is its largest entry / 127 times whole numbers of -127 to 127, in a basis in which
-    rounding does least harm; products are those of theta and phi.
+    Every vector is a scale times whole numbers of so many bits, in a basis in which rounding does
+    least harm; products are those of theta and phi.
     """
     factors = seen.factors.at(image)
     even = evened(factors)
-    theta, theta_scale = quantise(even.theta)
-    phi, phi_scale = quantise(even.phi)
+    theta, theta_scale = quantise(even.theta, bits)
+    phi, phi_scale = quantise(even.phi, bits)
     again = Factors(
         theta * theta_scale[..., None], phi * phi_scale[..., None], factors.factor, factors.softmax
     )
     return {
-        "theta": encode(theta.cpu().numpy().astype("<i1")),
+        "bits": bits,
+        "theta": encode(theta.cpu().numpy().astype(f"<i{bits // 8}")),
         "theta_scale": encode(theta_scale.cpu().numpy().astype("<f4")),
-        "phi": encode(phi.cpu().numpy().astype("<i1")),
+        "phi": encode(phi.cpu().numpy().astype(f"<i{bits // 8}")),
         "phi_scale": encode(phi_scale.cpu().numpy().astype("<f4")),
         "width": even.theta.shape[-1],
         "factor": factors.factor.tolist(),
@@ -87,10 +89,10 @@ def _cosines(n: int) -> Float[Tensor, "{n} {n}"]:
 
 
 def quantise(
-    vectors: Float[Tensor, "heads n width"],
+    vectors: Float[Tensor, "heads n width"], bits: int
 ) -> tuple[Float[Tensor, "heads n width"], Float[Tensor, "heads n"]]:
-    """Whole numbers of -127 to 127, and what each vector's are to be multiplied by."""
-    scale = vectors.float().abs().amax(-1) / STEPS
+    """Whole numbers of so many bits, and what each vector's are to be multiplied by."""
+    scale = vectors.float().abs().amax(-1) / (2 ** (bits - 1) - 1)
     safe = torch.where(scale > 0, scale, 1)
     return (vectors.float() / safe[..., None]).round(), scale
 
@@ -117,14 +119,10 @@ def encode_png(pixels: npt.NDArray[np.uint8]) -> str:
     return base64.b64encode(target.getvalue()).decode()
 
 
-def fitting(images: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The explorer with as many of the images as fit, and how many did not."""
-    kept: list[dict[str, Any]] = []
-    letters = 0
-    for image in images:
-        vectors = [value for block in image["blocks"] for value in block.values()]
-        letters += len(image["png"]) + sum(len(v) for v in vectors if isinstance(v, str))
-        if letters > LARGEST:
-            break
-        kept.append(image)
-    return {"images": kept, "left_out": len(images) - len(kept)}
+def letters_of(blocks: Sequence[BlockAttention], bits: int) -> int:
+    """How many letters the vectors of one image take, before any of them is made."""
+    total = 0
+    for seen in blocks:
+        _, heads, queries, width = seen.factors.theta.shape
+        total += heads * (queries + seen.factors.keys) * (width * bits // 8 + 4)
+    return total * 4 // 3

@@ -43,6 +43,16 @@ class Factors:
         """Columns of a map."""
         return self.phi.shape[-2]
 
+    @property
+    def entries(self) -> int:
+        """Numbers in one map."""
+        return self.queries * self.keys
+
+    @property
+    def is_large(self) -> bool:
+        """Whether a map is not built whole."""
+        return self.entries > LARGEST_MAP
+
     def rows(self, queries: slice | Sequence[int]) -> RowsOfMap:
         """A of these queries, of every map."""
         chosen = self.theta[..., queries if isinstance(queries, slice) else list(queries), :]
@@ -58,12 +68,12 @@ class Factors:
 
     def whole(self) -> Float[Tensor, "*maps queries keys"]:
         """The maps, entry by entry; refused where one is larger than LARGEST_MAP."""
-        entries = self.queries * self.keys
-        if entries > LARGEST_MAP:
-            size = entries * self.theta.element_size() / 2**20
+        if self.is_large:
+            size = self.entries * self.theta.element_size() / 2**20
             raise ValueError(
-                f"a map of {self.queries:,} queries x {self.keys:,} keys has {entries:,} entries "
-                f"({size:,.0f} MiB), and at most {LARGEST_MAP:,} are built whole: ask for rows"
+                f"a map of {self.queries:,} queries x {self.keys:,} keys has {self.entries:,} "
+                f"entries ({size:,.0f} MiB), and at most {LARGEST_MAP:,} are built whole: ask for "
+                "rows"
             )
         return self.rows(slice(None))
 

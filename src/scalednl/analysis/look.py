@@ -9,7 +9,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from scalednl.analysis.capture import BlockAttention, capture_attention
-from scalednl.analysis.factors import LARGEST_MAP
 from scalednl.analysis.kept import PARTS, kept_by_view, with_view
 from scalednl.analysis.scores import score_maps
 from scalednl.analysis.subject import Picture, Subject
@@ -69,7 +68,7 @@ def score_subject(subject: Subject, quiet: bool = True) -> list[BlockScores]:
 
 def score_block(seen: BlockAttention) -> BlockScores:
     """All scores of one block in its last call."""
-    if seen.factors.queries * seen.factors.keys > LARGEST_MAP:
+    if seen.factors.is_large:
         return BlockScores({}, {})
     maps = score_maps(seen.factors, lengths(seen.phi).squeeze(-1))
     parts = PARTS if seen.block.view == "base" else ()

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
+from scalednl.analysis import explorer
 from scalednl.analysis.capture import BlockAttention
 from scalednl.analysis.colours import COLOURS, bare_picture, colour_range, shrunk
-from scalednl.analysis.explorer import encode_png, explorer_block, fitting
-from scalednl.analysis.factors import LARGEST_MAP
+from scalednl.analysis.explorer import encode_png, explorer_block, letters_of
 from scalednl.analysis.look import BlockScores, Look, error_by_view, look_at, score_subject
 from scalednl.analysis.subject import Subject, open_subject
 from scalednl.errors import CommandError
@@ -73,15 +73,25 @@ def describe(
         ],
         "error_by_view": error_by_view(subject),
         "maps": [],
-        "explorer": fitting([_explored(look) for look in looks if _same_sizes(look, first)]),
+        "explorer": explore([look for look in looks if _same_sizes(look, first)], len(looks)),
     }
+
+
+def explore(looks: Sequence[Look], wanted: int) -> dict[str, Any]:
+    """Vectors of as many images as fit, and how many were left out."""
+    for bits in explorer.BITS:
+        fits = explorer.LARGEST // letters_of(looks[0].blocks, bits)
+        if fits >= len(looks):
+            break
+    images = [_explored(look, bits) for look in looks[:fits]]
+    return {"images": images, "left_out": wanted - len(images)}
 
 
 def write_maps(look: Look, folder: Path) -> list[dict[str, Any]]:
     """Bare pictures of every map of an image that can be built whole, in both colour maps."""
     written = []
     for number, seen in enumerate(look.blocks):
-        if seen.factors.queries * seen.factors.keys > LARGEST_MAP:
+        if seen.factors.is_large:
             continue
         for head in range(seen.block.heads):
             values = shrunk(seen.map(0, head))
@@ -122,7 +132,7 @@ def _summaries(name: str, scores: BlockScores) -> dict[str, Any]:
     }
 
 
-def _explored(look: Look) -> dict[str, Any]:
+def _explored(look: Look, bits: int) -> dict[str, Any]:
     height, width, _ = look.picture.pixels.shape
     return {
         "index": look.picture.index,
@@ -131,7 +141,7 @@ def _explored(look: Look) -> dict[str, Any]:
         "height": height,
         "width": width,
         "png": encode_png(look.picture.pixels),
-        "blocks": [explorer_block(seen, 0) for seen in look.blocks],
+        "blocks": [explorer_block(seen, 0, bits) for seen in look.blocks],
     }
 
 

@@ -9,11 +9,12 @@ from scalednl.bench.forms import AssociativeRows
 from scalednl.bench.goals import GOAL_HEAD, Goal
 from scalednl.bench.measure import timings, training_step
 from scalednl.bench.options import BenchOptions, short_bytes
-from scalednl.bench.session import Session, print_table
+from scalednl.bench.session import Session
 from scalednl.bench.shapes import checked_error, features
 from scalednl.bench.timing import Timing
 from scalednl.blocks import NonLocal2d
 from scalednl.counting import bytes_kept
+from scalednl.tables import print_table
 
 METHODS: dict[str, dict[str, Any]] = {
     "auto": {},

@@ -12,13 +12,14 @@ from scalednl.bench.agreement import require, training_error
 from scalednl.bench.measure import inference_step, relative_error, timings, training_step
 from scalednl.bench.options import BenchOptions, short_bytes
 from scalednl.bench.peer_list import HEADS, PEERS, Peer
-from scalednl.bench.session import Session, print_table
+from scalednl.bench.session import Session
 from scalednl.bench.timing import Timing
 from scalednl.blocks import NonLocal2d
 from scalednl.charts import Dot, Row, dot_chart
 from scalednl.counting import bytes_kept
 from scalednl.errors import CommandError
 from scalednl.models.convert import convert
+from scalednl.tables import print_table
 
 OURS = "scalednl NonLocal2d"
 SETTINGS = ((8, 128, 32), (1, 64, 64))

@@ -9,12 +9,13 @@ import torch
 from scalednl.bench.goals import GOAL_HEAD, Goal
 from scalednl.bench.measure import Step, inference_step, timings, training_step
 from scalednl.bench.options import BenchOptions
-from scalednl.bench.session import Session, print_table
+from scalednl.bench.session import Session
 from scalednl.bench.shapes import checked_error, features
 from scalednl.bench.timing import Timing
 from scalednl.blocks import NonLocal2d
 from scalednl.charts import Dot, Row, dot_chart
 from scalednl.ops.planner import Choice
+from scalednl.tables import print_table
 
 SIDES = (7, 8, 14, 16, 28, 32, 56)
 NEAR = 1.1

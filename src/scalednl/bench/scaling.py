@@ -8,7 +8,7 @@ from typing import Any
 from scalednl.bench.budget import Largest, largest_maps
 from scalednl.bench.measure import timings
 from scalednl.bench.options import BenchOptions, short_bytes
-from scalednl.bench.session import Session, print_table
+from scalednl.bench.session import Session
 from scalednl.bench.shapes import (
     COLOURS,
     METHODS,
@@ -20,6 +20,7 @@ from scalednl.bench.shapes import (
 from scalednl.bench.tiles import tiled_pass
 from scalednl.bench.timing import Timing
 from scalednl.charts import Panel, Series, line_chart
+from scalednl.tables import print_table
 
 CHANNELS, SIDE = 64, 32
 SIDES = (8, 16, 32, 64, 128, 256, 512)

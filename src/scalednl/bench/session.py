@@ -3,7 +3,7 @@
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -93,23 +93,3 @@ def slug(machine: str) -> str:
     """A processor's name as part of a file's: "Intel(R) Xeon(R) CPU @ 2.80GHz" without ornament."""
     plain = re.sub(r"\((R|TM|C)\)|\b(CPU|Processor)\b", " ", machine, flags=re.I)
     return re.sub(r"[^a-z0-9.]+", "-", plain.lower()).strip("-") or "unknown"
-
-
-def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A Markdown table that reads well as text: words to the left, numbers to the right."""
-    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-    right = [i > 0 and all(_numeric(row[i]) for row in rows) for i in range(len(head))]
-
-    def line(row: Sequence[str]) -> str:
-        cells = (
-            cell.rjust(width) if to_right else cell.ljust(width)
-            for cell, width, to_right in zip(row, widths, right, strict=True)
-        )
-        return f"| {' | '.join(cells)} |"
-
-    rule = "|".join("-" * (w + 1) + (":" if r else "-") for w, r in zip(widths, right, strict=True))
-    print("\n".join([line(head), f"|{rule}|", *(line(row) for row in rows)]) + "\n", flush=True)
-
-
-def _numeric(cell: str) -> bool:
-    return not cell or cell[0] in "0123456789x-<"

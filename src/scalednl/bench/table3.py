@@ -11,10 +11,11 @@ from scalednl.bench.measure import timings
 from scalednl.bench.networks import Variant, images, training_iteration
 from scalednl.bench.options import BenchOptions
 from scalednl.bench.peak import peak_of
-from scalednl.bench.session import Session, print_table
+from scalednl.bench.session import Session
 from scalednl.bench.table3_view import HEAD, Line, chart, goals_of, record_of, row_of
 from scalednl.blocks import NonLocal2d
 from scalednl.counting import bytes_kept
+from scalednl.tables import print_table
 
 PLAIN = Variant("no blocks", 0)
 METHODS: dict[str, dict[str, Any]] = {

@@ -11,13 +11,14 @@ from scalednl.bench.agreement import TOLERANCE
 from scalednl.bench.goals import GOAL_HEAD, Goal
 from scalednl.bench.measure import relative_error, timings
 from scalednl.bench.options import BenchOptions
-from scalednl.bench.session import Session, print_table
+from scalednl.bench.session import Session
 from scalednl.config import Experiment, RunSettings
 from scalednl.data import ImageData, Split
 from scalednl.data.batches import Batch
 from scalednl.errors import CommandError
 from scalednl.paper.recipes import find_recipe
 from scalednl.signals import StopRequest
+from scalednl.tables import print_table
 from scalednl.train.devices import make_fabric
 from scalednl.train.initial import initial_model
 from scalednl.train.loop import Owner, Trainer

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scalednl.charts.svg import Axis, document, line, marker, path, text
+from scalednl.charts.svg import DASHES, Axis, document, line, marker, path, text
 
 _LEFT, _TOP, _TALL, _GAP, _BOTTOM = 58, 84, 190, 22, 48
 _WIDTHS = {1: 520, 2: 330, 3: 250}
 _WIDTH = 215
 _A_ROW = 4
-_DASHES = {"blue": "", "red": "7 3", "green": "", "purple": "2 3", "grey": "4 4"}
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ def _key(plots: Sequence[Plot]) -> tuple[list[str], float]:
     colours = {curve.name: curve.colour for plot in plots for curve in plot.curves}
     parts, at = [], 14.0
     for name, colour in colours.items():
-        parts.append(path([(at, 45), (at + 24, 45)], colour, _DASHES[colour]))
+        parts.append(path([(at, 45), (at + 24, 45)], colour, DASHES[colour]))
         parts.append(marker(at + 12, 45, colour))
         parts.append(text(at + 31, 49, name, colour=colour))
         at += 52 + 7.4 * len(name)
@@ -121,7 +120,7 @@ def _curve(curve: Curve, x: Axis, y: Axis) -> list[str]:
         style = f"fill:var(--{curve.colour});opacity:.16"
         parts.append(f'<polygon points="{" ".join(there + back)}" style="{style}"/>')
     placed = [(x(a), y(b)) for a, b in curve.points]
-    parts.append(path(placed, curve.colour, _DASHES[curve.colour]))
+    parts.append(path(placed, curve.colour, DASHES[curve.colour]))
     few = len(placed) <= 16
     for (px, py), (_, value) in zip(placed, curve.points, strict=True):
         if few or (px, py) == placed[-1]:

@@ -4,10 +4,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scalednl.charts.svg import Axis, document, line, marker, path, spread_out, text
+from scalednl.charts.svg import DASHES, Axis, document, line, marker, path, spread_out, text
 
 _TOP, _LEFT, _PLOT, _NAMES, _TALL, _BOTTOM = 66, 62, 300, 168, 300, 52
-_DASHES = {"blue": "", "red": "7 3", "green": "", "purple": "2 3", "grey": "4 4"}
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def _lines(series: Sequence[Series], x: Axis, y: Axis) -> list[str]:
     parts, ends = [], []
     for one in series:
         placed = [(x(a), y(b)) for a, b in one.points]
-        parts.append(path(placed, one.colour, _DASHES[one.colour]))
+        parts.append(path(placed, one.colour, DASHES[one.colour]))
         parts += [
             marker(px, py, one.colour, says=f"{one.name}: {b:.4g}")
             for (px, py), (_, b) in zip(placed, one.points, strict=True)

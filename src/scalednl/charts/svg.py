@@ -7,6 +7,7 @@ from html import escape
 
 COLOURS = ("blue", "red", "green", "purple", "grey")
 """Told apart by readers who see no red or no green; each is drawn with a marker of its own"""
+DASHES = {"blue": "", "red": "7 3", "green": "", "purple": "2 3", "grey": "4 4"}
 _STYLE = """
 .scalednl-chart{color:var(--chart-ink,#1f2328);--faint:var(--chart-faint,#d5d9de);
 --blue:#0067a8;--red:#c44e00;--green:#00805d;--purple:#a23f83;--grey:#6b7480;

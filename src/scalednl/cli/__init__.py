@@ -6,6 +6,7 @@ import sys
 import tyro
 
 from scalednl import __version__
+from scalednl.cli.attention import attention
 from scalednl.cli.bench import bench
 from scalednl.cli.data import data
 from scalednl.cli.demo import demo
@@ -21,6 +22,7 @@ app.command(bench, name="bench", help="Measure what the block costs on this mach
 app.command(demo)
 app.command(train)
 app.command(name="eval")(evaluate)
+app.command(attention)
 app.command(reproduce)
 app.command(data, name="data", help="Get, verify and list data sets.")
 app.command(report)

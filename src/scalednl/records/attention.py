@@ -1,6 +1,6 @@
 """What `scalednl attention` leaves: scores, pictures, and enough to compute any row. No torch.
 
-attention/attention.json   all numbers, and for some images theta and phi in 8 bits
+attention/attention.json   all numbers, and for some images theta and phi in few bits
 attention/*.png, *.svg     figures; bare maps, one pixel an entry
 """
 
@@ -94,9 +94,10 @@ def read_attention(folder: Path) -> dict[str, Any] | None:
 
 
 def decode_vectors(vectors: Mapping[str, Any], name: str) -> Floats:
-    """`theta` or `phi` of a block in the explorer: (heads, pixels, width), from 8-bit numbers."""
+    """`theta` or `phi` of a block in the explorer: (heads, pixels, width)."""
     heads, width = len(vectors["factor"]), vectors["width"]
-    numbers = np.frombuffer(_bytes(vectors[name], name), "<i1").astype(np.float32)
+    kind = f"<i{vectors['bits'] // 8}"
+    numbers = np.frombuffer(_bytes(vectors[name], name), kind).astype(np.float32)
     scales = np.frombuffer(_bytes(vectors[f"{name}_scale"], name), "<f4")
     return numbers.reshape(heads, -1, width) * scales.reshape(heads, -1, 1)
 
@@ -183,14 +184,17 @@ def _check_vectors(vectors: Any, block: Mapping[str, Any], where: str) -> None:
         raise ValueError(
             f"{where} has {len(vectors['factor'])} factors of width {vectors['width']}"
         )
+    if vectors["bits"] not in (8, 16):
+        raise ValueError(f"{where} has numbers of {vectors['bits']} bits")
     for factor in (*vectors["factor"], vectors["row_error"]):
         _number(factor, f"{where}: factor")
     for name, size in (("theta", "query_size"), ("phi", "key_size")):
         count = block["heads"] * math.prod(block[size])
         scales = _bytes(vectors[f"{name}_scale"], f"{where}: {name}_scale")
         numbers = _bytes(vectors[name], f"{where}: {name}")
-        if len(numbers) != count * vectors["width"] or len(scales) != 4 * count:
-            raise ValueError(f"{where}: {name} has {len(numbers)} numbers, {len(scales)} scales")
+        wanted = count * vectors["width"] * vectors["bits"] // 8
+        if len(numbers) != wanted or len(scales) != 4 * count:
+            raise ValueError(f"{where}: {name} has {len(numbers)} bytes, its scales {len(scales)}")
         if not np.isfinite(np.frombuffer(scales, "<f4")).all():
             raise ValueError(f"{where}: {name}_scale has numbers that are not finite")
 

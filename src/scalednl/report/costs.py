@@ -162,8 +162,8 @@ def _blocks(record: dict[str, Any]) -> str:
             row["method"],
             NAMES.get(row["method"].removeprefix("scaled "), "grey"),
             [
-                [Dot(row["milliseconds"], f"{row['milliseconds']:.3g} ms")],
-                [Dot(row["bytes_kept"] / 1e6, f"{row['bytes_kept'] / 1e6:.3g} MB")],
+                [Dot(row["milliseconds"], f"{_three(row['milliseconds'])} ms")],
+                [Dot(row["bytes_kept"] / 1e6, f"{_three(row['bytes_kept'] / 1e6)} MB")],
             ],
         )
         for row in record["rows"]
@@ -175,6 +175,11 @@ def _blocks(record: dict[str, Any]) -> str:
         log=True,
         foot="Both axes are logarithmic. All compute the same, checked before they are timed.",
     )
+
+
+def _three(value: float) -> str:
+    """Three digits, and never a power of ten."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def judge_costs(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -6,8 +6,32 @@ from typing import Any
 from scalednl.report.verdicts import FAILS, HOLDS
 
 SCORES = {
-    "key_share": ("key share", "Share of the map's variance that keys alone explain"),
-    "query_dependence": ("query dependence", "Mean cosine distance between two queries' rows"),
+    "key_share": (
+        "key share",
+        "share of the map's variance that keys alone explain: 1 is pure vertical lines",
+    ),
+    "query_dependence": (
+        "query dependence",
+        "mean cosine distance between the rows of two queries: 0 if all look at the same",
+    ),
+    "norm_correlation_mean": (
+        "norm correlation, mean",
+        "correlation over keys of the attention a key gets on average with its length",
+    ),
+    "norm_correlation_rms": (
+        "norm correlation, size",
+        "the same for the size of attention; without softmax it is high by construction",
+    ),
+    "effective_keys": ("effective keys", "at how many keys a query looks: exp of the entropy"),
+    "effective_key_share": ("share of keys", "effective keys, divided by the number of keys"),
+    "kept_by_magnitude": (
+        "kept by magnitude",
+        "share of the block's output left when attention sees only lengths",
+    ),
+    "kept_by_direction": (
+        "kept by direction",
+        "share of the block's output left when attention sees only directions",
+    ),
 }
 """Short and long names of scores; the others are their own names"""
 

@@ -81,7 +81,7 @@ for (const link of document.querySelectorAll(".how a[href^='#run-']")) {
   link.addEventListener("click", () => link.closest("[popover]").hidePopover?.());
 }
 
-/* The explorer: rows of attention maps, computed here from theta and phi in 8 bits. */
+/* The explorer: rows of attention maps, computed here from theta and phi in few bits. */
 const source = document.getElementById("explorer-data");
 if (source) explore(JSON.parse(source.textContent));
 
@@ -90,7 +90,7 @@ function bytes(text) {
 }
 
 function vectors(block, name, heads) {
-  const numbers = new Int8Array(bytes(block[name]).buffer);
+  const numbers = new (block.bits === 16 ? Int16Array : Int8Array)(bytes(block[name]).buffer);
   const scales = new Float32Array(bytes(block[`${name}_scale`]).buffer);
   return { numbers, scales, count: scales.length / heads, width: block.width };
 }
