@@ -116,3 +116,6 @@ class Notes:
         """Remember a line."""
         self.board = board
         self.said.append(f"{run.name}: {text}")
+
+    def leave(self) -> None:
+        """Nothing was drawn."""

@@ -1,5 +1,6 @@
 """A sweep as it goes: a table on a terminal, a line for what happens everywhere else."""
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from scalednl.train.show import duration, emit
 
 SECONDS = 1.0
 """Between two looks at the runs"""
+SHOW_CURSOR = b"\x1b[?25h\n"
 SHOWN = 12
 """Running runs in the table"""
 
@@ -63,6 +65,11 @@ class Watch:
             self._live.console.print(Text(line))
         else:
             emit(line)
+
+    def leave(self) -> None:
+        """Give the terminal its cursor back; there is no time for more."""
+        if self._live is not None:
+            os.write(1, SHOW_CURSOR)
 
     def _draw(self, board: Board) -> Group:
         counts = board.count()

@@ -30,6 +30,9 @@ class Watcher(Protocol):
     def say(self, board: Board, run: PlannedRun, text: str) -> None:
         """Something happened to a run."""
 
+    def leave(self) -> None:
+        """The process ends at once."""
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -63,7 +66,12 @@ def sweep(
 ) -> Summary:
     """Work on planned runs until each has ended, has failed too often, or a signal comes."""
     board = Board(list(planned))
-    with watching_signals(NOTICE, engine.kill) as stop:
+
+    def leave() -> None:
+        engine.kill()
+        watcher.leave()
+
+    with watching_signals(NOTICE, leave) as stop:
         asked, looked = False, 0.0
         while board.unfinished() and not (stop.signal and not board.of("running")):
             if stop.signal and not asked:
