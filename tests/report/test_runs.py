@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from scalednl.errors import UsageError
+from scalednl.records.failure import write_failure
 from scalednl.records.run import RunFolder
 from scalednl.report.runs import find_runs, read_run
 from tests.report.builders import cell_experiment, write_run
@@ -73,6 +74,21 @@ def test_running_is_who_holds_the_lock(tmp_path: Path) -> None:
         assert read_run(folder.path, "run").status == "running"
     assert read_run(folder.path, "run").status == "interrupted"
     assert not RunFolder(tmp_path).is_locked()
+
+
+def test_failures_are_told(tmp_path: Path) -> None:
+    """A run that a sweep gave up says why, whether or not it got as far as a config."""
+    write_failure(tmp_path / "early", "no such data")
+    folder = write_run(tmp_path / "late", EXPERIMENT, [50.0], status="interrupted")
+    write_failure(folder.path, "killed by signal 9")
+    done = write_run(tmp_path / "done", EXPERIMENT, [50.0])
+    write_failure(done.path, "killed once")
+    told = {run.name: (run.status, run.problem) for run in find_runs([tmp_path])}
+    assert told == {
+        "early": ("failed", "no such data"),
+        "late": ("failed", "killed by signal 9"),
+        "done": ("finished", ""),
+    }
 
 
 def test_infinite_errors_enter_no_mean(tmp_path: Path) -> None:

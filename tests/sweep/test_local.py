@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from scalednl.records.failure import log_tail, read_failure
 from scalednl.records.run import RunFolder
 from scalednl.sweep.engine_local import LocalEngine, _environment
-from scalednl.sweep.failures import log_tail, read_failure
 from scalednl.sweep.jobs import JobMaker
 from scalednl.sweep.plan import PlannedRun
 from scalednl.sweep.schedule import Summary, sweep

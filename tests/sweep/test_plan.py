@@ -11,9 +11,9 @@ from scalednl.config import Experiment
 from scalednl.paper.artefacts import find_artefacts
 from scalednl.paper.costs import training_multiply_adds
 from scalednl.paper.scales import SCALES
+from scalednl.records.failure import write_failure
 from scalednl.records.run import RunFolder
 from scalednl.sweep.estimate import rates
-from scalednl.sweep.failures import write_failure
 from scalednl.sweep.plan import PRETRAIN, Plan, PlannedRun, make_plan
 from scalednl.sweep.show_plan import plan_lines, plan_values
 from tests.support import run_scalednl

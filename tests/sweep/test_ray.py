@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 
 from scalednl.errors import CommandError, UsageError
+from scalednl.records.failure import read_failure
 from scalednl.records.run import RunFolder
 from scalednl.sweep.engine_ray import RayEngine
-from scalednl.sweep.failures import read_failure
 from scalednl.sweep.jobs import JobMaker
 from scalednl.sweep.plan import PlannedRun
 from scalednl.sweep.schedule import Summary, sweep

@@ -198,7 +198,7 @@ def _engine(options: ReproduceOptions, idle: bool) -> "Engine":
 
 def _tell(plan: "Plan", summary: "Summary") -> None:
     """What came out, what did not and why, and how to go on."""
-    from scalednl.sweep.failures import LOG, log_tail
+    from scalednl.records.failure import LOG, log_tail
     from scalednl.train.show import emit
 
     paths = {run.name: run.path for run in plan.runs}

@@ -8,6 +8,7 @@ from typing import Any
 
 from scalednl.config import Experiment
 from scalednl.errors import CommandError, UsageError
+from scalednl.records.failure import FAILURE, read_failure
 from scalednl.records.run import RunFolder
 
 DEPTH = 4
@@ -16,7 +17,7 @@ DEPTH = 4
 
 @dataclass(frozen=True)
 class Run:
-    """A run directory; `problem` says what is wrong with it, and the rest is then empty."""
+    """A run directory; `problem` says what is wrong with it."""
 
     name: str
     """Its place below the folder that was given"""
@@ -59,7 +60,8 @@ def find_runs(folders: Sequence[Path]) -> list[Run]:
 
 
 def _run_folders(folder: Path, depth: int) -> Iterator[Path]:
-    if any((folder / name).is_file() for name in ("config.json", "result.json", "epochs.jsonl")):
+    marks = ("config.json", "result.json", "epochs.jsonl", FAILURE)
+    if any((folder / name).is_file() for name in marks):
         yield folder
         return
     if depth == 0:
@@ -75,6 +77,9 @@ def _run_folders(folder: Path, depth: int) -> Iterator[Path]:
 def read_run(path: Path, name: str) -> Run:
     """A run directory; whatever is wrong with it becomes its `problem`."""
     folder = RunFolder(path)
+    failure = read_failure(path)
+    if failure is not None and not folder.exists():
+        return Run(name, path, status="failed", problem=failure.message)
     try:
         experiment, settings = folder.read_config()
         result = folder.read_result() or {}
@@ -85,7 +90,10 @@ def read_run(path: Path, name: str) -> Run:
     status = result.get("status", "not begun")
     if status == "running" and not folder.is_locked():
         status = "interrupted"
-    return Run(name, path, experiment, status, result, epochs, settings)
+    problem = ""
+    if failure is not None and status not in ("finished", "diverged", "running"):
+        status, problem = "failed", failure.message
+    return Run(name, path, experiment, status, result, epochs, settings, problem)
 
 
 def _check(result: dict[str, Any], epochs: list[dict[str, Any]], settings: object) -> None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from scalednl.errors import CommandError
-from scalednl.sweep.failures import LOG
+from scalednl.records.failure import LOG
 from scalednl.sweep.jobs import End, Job
 
 POLL_SECONDS = 0.05

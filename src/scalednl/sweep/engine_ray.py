@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from scalednl.errors import CommandError, UsageError
-from scalednl.sweep.failures import LOG
+from scalednl.records.failure import LOG
 from scalednl.sweep.jobs import End, Job
 from scalednl.sweep.worker import attempt
 

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from scalednl.config import Experiment
 from scalednl.errors import CommandError
+from scalednl.records.failure import read_failure
 from scalednl.records.run import RunFolder
-from scalednl.sweep.failures import read_failure
 
 State = Literal[
     "done", "diverged", "running", "interrupted", "failed", "waiting", "unusable", "blocked"

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from scalednl.errors import CommandError
+from scalednl.records.failure import clear_failure, write_failure
 from scalednl.signals import watching_signals
 from scalednl.sweep.board import Board
-from scalednl.sweep.failures import clear_failure, write_failure
 from scalednl.sweep.found import look
 from scalednl.sweep.jobs import End, Engine, Job
 from scalednl.sweep.plan import PlannedRun
