@@ -14,8 +14,8 @@ from scalednl.report.runs import find_runs
 from scalednl.report.verdicts import FAILS, HOLDS, UNCLEAR, judge
 from tests.report.builders import cell_experiment, write_cell, write_run
 
-SOFTMAX = cell_experiment("table4_backbones", "3 blocks, 4 heads", "softmax")
-SCALED = cell_experiment("table4_backbones", "3 blocks, 4 heads", "scaled")
+SOFTMAX = cell_experiment("table4_backbones", "4 heads", "softmax")
+SCALED = cell_experiment("table4_backbones", "4 heads", "scaled")
 WITHOUT = cell_experiment("control_no_scale", "scaled", "without")
 
 
