@@ -41,7 +41,7 @@ def test_a_missing_folder_is_a_mistake(tmp_path: Path) -> None:
         ("result.json", '{"schema": 1, "status": "finished", "seconds": "long"}', "not a number"),
         ("result.json", "\x00\x01", "cannot be read"),
         ("epochs.jsonl", '{"schema": 1, "epoch": 0', "is damaged"),
-        ("epochs.jsonl", '{"schema": 1, "epoch": 0, "test_error_pct": NaN}\n', "not a number"),
+        ("epochs.jsonl", '{"schema": 1, "epoch": 0, "test_error_pct": NaN}\n', "not finite"),
         ("epochs.jsonl", '{"schema": 1, "epoch": 0}\n', "not a number"),
         ("epochs.jsonl", "[1]\n", "is damaged"),
     ],

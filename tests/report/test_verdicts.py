@@ -1,5 +1,6 @@
 """Verdicts say what the runs say, and no more."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ from scalednl.paper.artefacts import artefacts
 from scalednl.paper.claims import claims
 from scalednl.paper.scales import SCALES
 from scalednl.report.cells import by_cell
-from scalednl.report.runs import find_runs
+from scalednl.report.costs import judge_costs
+from scalednl.report.runs import Run, find_runs
 from scalednl.report.verdicts import FAILS, HOLDS, UNCLEAR, judge
 from tests.report.builders import cell_experiment, write_cell, write_run
 
@@ -19,10 +21,12 @@ SCALED = cell_experiment("table4_backbones", "4 heads", "scaled")
 WITHOUT = cell_experiment("control_no_scale", "scaled", "without")
 
 
-def _judge(folder: Path, name: str, **shares: float) -> dict[str, Any] | None:
+def _judge(
+    folder: Path, name: str, key_share: Callable[[Run], float | None] = lambda _: None
+) -> dict[str, Any] | None:
     runs = by_cell(find_runs([folder]))
     claim = next(c for c in claims() if c.name == name and c.setting.network == "preresnet56")
-    return judge(claim, SCALES["smoke"], runs, lambda run: shares.get(run.name.replace("-", "_")))
+    return judge(claim, SCALES["smoke"], runs, key_share)
 
 
 @pytest.mark.parametrize(
@@ -57,6 +61,49 @@ def test_only_common_seeds_count(tmp_path: Path) -> None:
     assert judged is not None
     assert judged["contrast"]["seeds"] == [2]
     assert judged["contrast"]["mean"] == 1.0
+
+
+def test_divergence_leaves_nothing_to_compare(tmp_path: Path) -> None:
+    """Where runs of a comparison diverged, those that did not are no fair sample."""
+    write_cell(tmp_path, SOFTMAX, [9.0] * 8)
+    write_cell(tmp_path, SCALED, [8.0] * 7)
+    write_run(tmp_path / "lost", replace(SCALED, seed=7), [90.0], status="diverged")
+    judged = _judge(tmp_path, "scaled-beats-softmax")
+    assert judged is not None
+    assert judged["verdict"] == UNCLEAR
+    assert "1 run diverged" in judged["why"]
+
+
+def test_vertical_lines_are_judged_by_key_share(tmp_path: Path) -> None:
+    """The claim about maps compares scores of attention, of finished runs only."""
+    write_cell(tmp_path, SOFTMAX, [9.0] * 6)
+    write_cell(tmp_path, SCALED, [9.0] * 5)
+    write_run(tmp_path / "cut", replace(SCALED, seed=5), [9.0], status="interrupted")
+
+    def share(run: Run) -> float:
+        return 0.7 if "softmax" in run.name else 0.3
+
+    judged = _judge(tmp_path, "softmax-maps-are-vertical", share)
+    assert judged is not None
+    assert judged["contrast"]["mean"] == pytest.approx(0.4)
+    assert (judged["contrast"]["n"], judged["verdict"]) == (5, UNCLEAR)
+    write_cell(tmp_path, SCALED, [9.0], first_seed=5)
+    judged = _judge(tmp_path, "softmax-maps-are-vertical", share)
+    assert judged is not None
+    assert judged["verdict"] == HOLDS
+
+
+@pytest.mark.parametrize(("one", "four", "verdict"), [(10, 10, HOLDS), (10, 11, FAILS)])
+def test_counted_bytes_decide(one: int, four: int, verdict: str) -> None:
+    """Whether heads take memory is a matter of counting; a quick record is not judged."""
+    rows = [
+        {"method": "associative", "heads": heads, "bytes_kept": kept}
+        for heads, kept in ((1, one), (4, four))
+    ]
+    record = {"schema": "scalednl.bench.table3.v1", "rows": rows, "settings": {"batch": 2}}
+    (judged,) = judge_costs([record])
+    assert (judged["claim"], judged["verdict"]) == ("heads-cost-no-memory", verdict)
+    assert judge_costs([{**record, "quick": True}]) == []
 
 
 def test_no_runs_no_verdict(tmp_path: Path) -> None:

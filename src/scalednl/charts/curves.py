@@ -9,6 +9,7 @@ _LEFT, _TOP, _TALL, _GAP, _BOTTOM = 58, 84, 190, 22, 48
 _WIDTHS = {1: 520, 2: 330, 3: 250}
 _WIDTH = 215
 _A_ROW = 4
+_LINE = 19
 
 
 @dataclass(frozen=True)
@@ -47,28 +48,27 @@ def curve_chart(
     highs = [y for _, y in points] + [high for _, _, high in bands]
     x_range = _range([x for x, _ in points])
     y_range = _range([*lows, *highs])
-    key, key_width = _key(plots)
-    parts = [text(12, 24, title, kind="title"), *key]
     rows = -(-len(plots) // _A_ROW)
     wide = _WIDTHS.get(len(plots), _WIDTH)
+    columns = min(_A_ROW, len(plots))
+    width = max(_LEFT + columns * (wide + _GAP) + 6, 8.2 * len(title) + 24, 6.4 * len(foot))
+    key, lines = _key(plots, width)
+    start = _TOP + _LINE * (lines - 1)
+    parts = [text(12, 24, title, kind="title"), *key]
     step = _TALL + _BOTTOM + 26
     for index, plot in enumerate(plots):
         left = _LEFT + (index % _A_ROW) * (wide + _GAP)
-        top = _TOP + (index // _A_ROW) * step
+        top = start + (index // _A_ROW) * step
         x = Axis(*x_range, left, left + wide, log=False)
         y = Axis(*y_range, top + _TALL, top, log=False)
         parts += _frame(plot.title, x, y, x_label, x_ticks, numbers=index % _A_ROW == 0)
         parts += [part for curve in plot.curves for part in _curve(curve, x, y)]
         if index % _A_ROW == 0:
             parts.append(text(left - 44, top + _TALL / 2, y_label, anchor="middle", turn=True))
-    columns = min(_A_ROW, len(plots))
-    width = _LEFT + columns * (wide + _GAP) + 6
-    height = _TOP + rows * step - 20 + (18 if foot else 0)
+    height = start + rows * step - 20 + (18 if foot else 0)
     if foot:
         parts.append(text(12, height - 8, foot, kind="soft"))
-    return document(
-        max(width, key_width, 8.2 * len(title) + 24, 6.4 * len(foot)), height, title, parts
-    )
+    return document(width, height, title, parts)
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
@@ -78,16 +78,20 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
     return low - room if low < 0 or low > room else 0.0 - 0.3 * room, high + room
 
 
-def _key(plots: Sequence[Plot]) -> tuple[list[str], float]:
-    """Every name once, and the width that they take."""
+def _key(plots: Sequence[Plot], width: float) -> tuple[list[str], int]:
+    """Every name once, and the number of lines that they take."""
     colours = {curve.name: curve.colour for plot in plots for curve in plot.curves}
-    parts, at = [], 14.0
+    parts, at, lines = [], 14.0, 1
     for name, colour in colours.items():
-        parts.append(path([(at, 45), (at + 24, 45)], colour, DASHES[colour]))
-        parts.append(marker(at + 12, 45, colour))
-        parts.append(text(at + 31, 49, name, colour=colour))
-        at += 52 + 7.4 * len(name)
-    return parts, at
+        wide = 52 + 7.4 * len(name)
+        if at > 14 and at + wide > width:
+            at, lines = 14.0, lines + 1
+        y = 45 + _LINE * (lines - 1)
+        parts.append(path([(at, y), (at + 24, y)], colour, DASHES[colour]))
+        parts.append(marker(at + 12, y, colour))
+        parts.append(text(at + 31, y + 4, name, colour=colour))
+        at += wide
+    return parts, lines
 
 
 def _frame(

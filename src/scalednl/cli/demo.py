@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from signal import SIGINT
 from typing import Annotated
 
 import tyro
@@ -29,7 +30,10 @@ def demo(
         raise UsageError(f"--threads {threads} makes no sense: give 1 or more")
     from scalednl.demo.run import run
 
-    signal = run(out, threads)
+    try:
+        signal = run(out, threads)
+    except KeyboardInterrupt:
+        signal = SIGINT
     if signal:
         print("Interrupted; the same command goes on from here.", file=sys.stderr)
         sys.exit(128 + signal)

@@ -13,6 +13,13 @@ from scalednl.errors import UsageError
 
 Schedule = Literal["steps", "one-cycle"]
 
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("recipe", "data", "model", "schedule"), str),
+    **dict.fromkeys(("epochs", "batch", "accumulate", "seed"), int),
+    **dict.fromkeys(("lr", "momentum", "weight_decay", "label_smoothing"), (int, float)),
+}
+"""What a file must have under these names"""
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -101,6 +108,9 @@ class Experiment:
         values["block"] = NonLocalConfig(**values["block"])
         values["pairs"] = PairsConfig(**values["pairs"])
         values["milestones"] = tuple(values["milestones"])
+        for name, kind in _KINDS.items():
+            if not isinstance(values.get(name), kind):
+                raise TypeError(f"{name} is {values.get(name)!r}")
         return cls(**values)
 
     @property
@@ -118,6 +128,10 @@ class Experiment:
         values = self.as_dict()
         for name in ("recipe", "seed", "weights"):
             del values[name]
+        for name in ("lr", "momentum", "weight_decay", "label_smoothing"):
+            values[name] = float(values[name])
+        if self.schedule == "one-cycle":
+            del values["milestones"]
         if self.data != "pairs":
             del values["pairs"]
         if self.position is None:
@@ -128,6 +142,8 @@ class Experiment:
             del values["block"]["order"], values["block"]["memory"]
             if self.block.init is None:
                 values["block"]["init"] = 0.01 if self.block.attention == "softmax" else "he"
+            elif not isinstance(self.block.init, str):
+                values["block"]["init"] = float(self.block.init)
         return _letters(values)
 
     def differences(self, other: "Experiment") -> list[str]:

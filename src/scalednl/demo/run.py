@@ -10,6 +10,7 @@ from scalednl.analysis.record import record_run
 from scalednl.demo.cost import measure_cost
 from scalednl.demo.training import train_all
 from scalednl.report.build import write_report
+from scalednl.train.keeper import writing
 
 IMAGES = 200
 """Whose attention is scored"""
@@ -36,7 +37,8 @@ def run(out: Path, threads: int | None = None) -> int | None:
         "\n[bold]2. What does it cost?[/]  One block, forward and backward; all scaled rows "
         "compute the same numbers.\n"
     )
-    measure_cost(out, console)
+    with writing(out):
+        measure_cost(out, console)
     console.print("\n[bold]3. Where does it look?[/]  Scoring the attention maps ...")
     for path in trained.with_blocks:
         record_run(path, images=IMAGES, quiet=True)

@@ -20,6 +20,8 @@ from scalednl.train.show import duration, emit
 RECIPES = {"pairs-plain": "no block", "pairs-softmax": "softmax", "pairs-scaled": "scaled"}
 CHANCE = 75.0
 BAR = 14
+WIDE = 72
+"""Columns of a terminal that the whole table needs"""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ def train_all(out: Path, threads: int | None, console: Console) -> Trained:
             if outcome.status == "interrupted":
                 return Trained([], outcome.signal)
     if not console.is_terminal:
-        console.print(_table(runs))
+        console.print(_table(runs, wide=_is_wide(console)))
     return Trained([folder.path for experiment, folder in runs.values() if experiment.block.blocks])
 
 
@@ -52,19 +54,29 @@ def _watching(runs: dict[str, tuple[Experiment, RunFolder]], console: Console) -
     if not console.is_terminal:
         yield
         return
-    with Live(get_renderable=lambda: _table(runs), console=console, refresh_per_second=3) as live:
+    with Live(
+        get_renderable=lambda: _table(runs, wide=_is_wide(console)),
+        console=console,
+        refresh_per_second=3,
+    ) as live:
         yield
         live.refresh()
 
 
-def _table(runs: dict[str, tuple[Experiment, RunFolder]]) -> Table:
+def _table(runs: dict[str, tuple[Experiment, RunFolder]], *, wide: bool) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 1))
-    for column in ("block", "epoch", "test error", "", "images/s", "time"):
+    columns = ("block", "epoch", "test error", "", "images/s", "time")
+    for column in columns if wide else columns[:3]:
         left = column in ("block", "")
         table.add_column(column, justify="left" if left else "right", no_wrap=True)
     for name, (experiment, folder) in runs.items():
-        table.add_row(*_row(RECIPES[name], experiment, folder))
+        row = _row(RECIPES[name], experiment, folder)
+        table.add_row(*(row if wide else row[:3]))
     return table
+
+
+def _is_wide(console: Console) -> bool:
+    return console.width >= WIDE
 
 
 def _row(words: str, experiment: Experiment, folder: RunFolder) -> list[str]:

@@ -68,6 +68,12 @@ def _importance() -> Iterator[Claim]:
             ((1, at["softmax", "direction"]), (-1, at["softmax", "magnitude"])),
         )
         yield Claim(
+            "scaled-directions-beat-softmax",
+            "With directions only, scaled attention does better than softmax attention",
+            name,
+            ((1, at["softmax", "direction"]), (-1, at["scaled", "direction"])),
+        )
+        yield Claim(
             "scaled-uses-direction",
             "Scaled attention loses more without directions than without magnitudes",
             name,
@@ -83,6 +89,12 @@ def _initialisation() -> Iterator[Claim]:
             "Softmax blocks need the tuned initialisation: He's is worse than 0.01",
             name,
             ((1, at["softmax", "he"]), (-1, at["softmax", "std=0.01"])),
+        )
+        yield Claim(
+            "scaled-likes-he",
+            "Scaled blocks do best with He's initialisation, the standard one: better than 0.01",
+            name,
+            ((1, at["scaled", "std=0.01"]), (-1, at["scaled", "he"])),
         )
         yield Claim(
             "scaled-is-robust-to-init",
@@ -108,6 +120,13 @@ def _initialisation() -> Iterator[Claim]:
 def _heads() -> Iterator[Claim]:
     name = "table3_heads"
     for at in _rows(artefacts()[name]):
+        for heads in ("1 head", "2 heads"):
+            yield Claim(
+                f"scaled-beats-softmax-{heads.replace(' ', '-')}",
+                f"With {heads}, scaled blocks give a lower error than softmax blocks",
+                name,
+                ((1, at["softmax", heads]), (-1, at["scaled", heads])),
+            )
         for attention in BLOCKS:
             yield Claim(
                 f"{attention}-blocks-help",

@@ -61,6 +61,7 @@ IMAGE: Mapping[str, Names] = {
 VECTORS: Mapping[str, Names] = {
     **dict.fromkeys(("theta", "theta_scale", "phi", "phi_scale"), str),
     "width": int,
+    "bits": int,
     "factor": list,
     "row_error": NUMBER,
 }
@@ -77,9 +78,9 @@ def write_attention(folder: Path, record: dict[str, Any]) -> Path:
 def read_attention(folder: Path) -> dict[str, Any] | None:
     """The record in a folder, checked throughout; None if there is none."""
     path = folder / FILE
-    if not path.is_file():
-        return None
     try:
+        if not path.is_file():
+            return None
         record = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
     except (OSError, ValueError, RecursionError) as error:
         raise CommandError(f"{path} cannot be read: {error}") from error
@@ -88,7 +89,7 @@ def read_attention(folder: Path) -> dict[str, Any] | None:
         raise CommandError(f"{path} has schema {found}, and this version reads {SCHEMA}")
     try:
         _check(record)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise CommandError(f"{path} is damaged: {error}") from error
     return record
 

@@ -71,8 +71,8 @@ class RunFolder:
         except BusyError:
             return True
         except OSError:
-            # Not ours to lock, as a folder of somebody else.
-            return False
+            # Not ours to lock, as a folder of somebody else: what it says must be believed.
+            return True
 
     def write_config(self, experiment: Experiment, run: dict[str, Any]) -> None:
         """What is to be done, and how."""
@@ -83,8 +83,10 @@ class RunFolder:
         """The experiment of this run, and how it was run."""
         value = self._read("config.json")
         try:
+            if not isinstance(value["run"], dict):
+                raise TypeError(f"run is {value['run']!r}")
             return Experiment.from_dict(value["experiment"]), value["run"]
-        except (KeyError, TypeError, ValueError, CommandError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, CommandError) as error:
             raise CommandError(
                 f"{self.path / 'config.json'} is not one of this version: {error}"
             ) from error
@@ -105,7 +107,7 @@ class RunFolder:
             return epochs
         except FileNotFoundError:
             return []
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise CommandError(f"{path} is damaged: {error}") from error
 
     def write_result(self, result: dict[str, Any]) -> None:
@@ -122,7 +124,7 @@ class RunFolder:
         path = self.path / name
         try:
             value = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise CommandError(f"{path} cannot be read: {error}") from error
         if not isinstance(value, dict) or value.get("schema") != SCHEMA:
             found = value.get("schema") if isinstance(value, dict) else None

@@ -5,6 +5,7 @@ from typing import Any
 
 from scalednl.errors import CommandError
 from scalednl.records.attention import read_attention
+from scalednl.report.clean import clean, clean_origin
 from scalednl.report.runs import Run
 
 
@@ -15,12 +16,14 @@ def find_attention(runs: Sequence[Run]) -> tuple[list[dict[str, Any]], list[dict
         folder = run.path / "attention"
         try:
             record = read_attention(folder)
-        except CommandError as error:
+            record = None if record is None else clean(record)
+        except (CommandError, ValueError) as error:
             problem = str(error).replace(f"{run.path}/", "")
             damaged.append({"run": run.name, "problem": problem})
             continue
         if record is not None:
-            found.append({**record, "run": run.name, "folder": folder})
+            origin = clean_origin(record["origin"])
+            found.append({**record, "origin": origin, "run": run.name, "folder": folder})
     return found, damaged
 
 

@@ -18,11 +18,16 @@ def write_report(folders: Sequence[Path], out: Path, bench: Sequence[Path] = ())
     `bench` are more folders with records of `scalednl bench`. Returns the page's path.
     """
     content, records = build_content(folders, bench)
+    page, markdown, numbers = (
+        render_page(content, records),
+        render_markdown(content),
+        _numbers(content),
+    )
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        write_text(out, render_page(content, records))
-        write_text(out.with_suffix(".md"), render_markdown(content))
-        write_json(out.with_suffix(".json"), _numbers(content))
+        write_json(out.with_suffix(".json"), numbers)
+        write_text(out.with_suffix(".md"), markdown)
+        write_text(out, page)
     except OSError as error:
         raise CommandError(f"{out} cannot be written: {error.strerror or error}") from error
     return out

@@ -16,8 +16,8 @@ def by_cell(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Runs that only their seeds tell apart, together; of one seed twice, the one further on."""
     best: dict[tuple[str, int], Run] = {}
     for run in runs:
-        if run.experiment is not None:
-            key = run.experiment.cell, run.experiment.seed
+        if run.experiment is not None and run.cell is not None:
+            key = run.cell, run.experiment.seed
             if key not in best or _standing(run) > _standing(best[key]):
                 best[key] = run
     found: dict[str, list[Run]] = {}

@@ -24,6 +24,7 @@ def build_content(
     """Everything below the folders, joined with what the paper prints; and attention's records."""
     runs = find_runs(folders)
     cells = by_cell(runs)
+    counted = [run for members in cells.values() for run in members]
     attention, damaged = find_attention(runs)
     benchmarks = find_records([*folders, *bench])
     shares = key_shares(attention)
@@ -37,7 +38,7 @@ def build_content(
         "others": _others(cells),
         "costs": [cost(record) for record in benchmarks],
         "attention": [without_pictures(record) for record in attention] + damaged,
-        "runs": [_run(run) for run in runs],
+        "runs": [_run(run, run in counted) for run in runs],
     }
     return content, attention
 
@@ -101,15 +102,16 @@ def _mean(members: Sequence[Run], name: str) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _run(run: Run) -> dict[str, Any]:
+def _run(run: Run, counted: bool) -> dict[str, Any]:
     """A line of the list of runs."""
     experiment, result, made = run.experiment, run.result, run.origin
+    aside = "set aside: another run of this training and seed is further on"
     errors = result.get("test_error_pct")
     best_epoch = errors.get("best_epoch") if isinstance(errors, dict) else None
     return {
         "name": run.name,
         "status": run.status,
-        "problem": run.problem,
+        "problem": run.problem or ("" if counted or experiment is None else aside),
         "recipe": experiment.recipe if experiment else None,
         "seed": experiment.seed if experiment else None,
         "data": experiment.data if experiment else None,
@@ -122,10 +124,7 @@ def _run(run: Run) -> dict[str, Any]:
         "planned_epochs": experiment.epochs if experiment else None,
         "seconds": result.get("seconds"),
         "images_per_second": result.get("images_per_second"),
-        "date": made.get("date"),
-        "commit": made.get("commit"),
-        "machine": made.get("machine"),
-        "threads": made.get("threads"),
-        "command": made.get("command"),
-        "versions": made.get("packages") if isinstance(made.get("packages"), dict) else {},
+        **{name: made[name] for name in ("date", "commit", "machine", "threads", "command")},
+        "precision": run.settings.get("precision"),
+        "versions": made["packages"],
     }

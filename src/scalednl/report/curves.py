@@ -1,6 +1,7 @@
 """Learning curves and Figure 2, drawn from the epochs of runs."""
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 from scalednl.charts import Curve, Plot, curve_chart
@@ -11,6 +12,8 @@ from scalednl.report.cells import Runs, describe_block
 from scalednl.report.grid import data_words, network_words
 from scalednl.report.runs import Run
 
+CURVES = 8
+"""In one plot"""
 POINTS = 60
 """More epochs than this are thinned out"""
 COLOURS = {"plain": "grey", "softmax": "red", "scaled": "blue", "mean": "green"}
@@ -62,14 +65,30 @@ def other_curves(groups: dict[tuple[str, str], list[list[Run]]]) -> list[dict[st
         curves.sort(key=lambda curve: list(COLOURS.values()).index(curve.colour))
         if curves:
             title = f"{data_words(data)}, {network_words(network)}"
-            plot = [Plot("", curves[:8])]
-            chart = curve_chart(title, plot, x_label="epoch", y_label="test error, %")
+            shown = _across_kinds(curves)
+            left = len(curves) - len(shown)
+            foot = (
+                f"{left} more trainings are not drawn; their numbers stand below." if left else ""
+            )
+            plot = [Plot("", shown)]
+            chart = curve_chart(title, plot, x_label="epoch", y_label="test error, %", foot=foot)
             found.append({"title": title, "chart": chart})
     return found
 
 
+def _across_kinds(curves: list[Curve]) -> list[Curve]:
+    """At most CURVES of them, the kinds of attention taking turns."""
+    kinds: dict[str, list[Curve]] = {}
+    for curve in curves:
+        kinds.setdefault(curve.colour, []).append(curve)
+    turns = [curve for turn in zip_longest(*kinds.values()) for curve in turn if curve is not None]
+    chosen = turns[:CURVES]
+    return [curve for curve in curves if curve in chosen]
+
+
 def _curve(experiment: Experiment, members: Sequence[Run], name: str = "") -> Curve | None:
-    """The mean over the runs that reached an epoch, with their range as a band."""
+    """The mean over the finished runs, or over all while none is, with their range as a band."""
+    members = [run for run in members if run.counts] or members
     by_epoch: dict[int, list[float]] = {}
     for run in members:
         for epoch in run.epochs:

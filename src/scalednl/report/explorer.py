@@ -12,9 +12,11 @@ PICTURES = 8
 def explorer_data(records: list[dict[str, Any]]) -> dict[str, Any]:
     """Runs of one data set with the images that all of them have; softmax left, scaled right."""
     usable = [r for r in records if r["blocks"] and r["explorer"]["images"]]
-    by_data: dict[str | None, list[dict[str, Any]]] = {}
+    by_data: dict[tuple[str | None, str], list[dict[str, Any]]] = {}
     for record in usable:
-        by_data.setdefault(record["data"], []).append(record)
+        # The same pictures, not only the same name: `pairs` has many sizes.
+        picture = record["explorer"]["images"][0]["png"]
+        by_data.setdefault((record["data"], picture), []).append(record)
     # The data set on which most kinds of attention can be compared, the first of those.
     chosen = max(by_data.values(), key=lambda group: len(_kinds(group)), default=[])
     kept = _that_fit(chosen)
@@ -68,8 +70,13 @@ def _images(record: dict[str, Any]) -> dict[int, dict[str, Any]]:
 def _common_images(kept: list[dict[str, Any]]) -> list[int]:
     if not kept:
         return []
-    common = set.intersection(*(set(_images(record)) for record in kept))
-    return [index for index in _images(kept[0]) if index in common]
+    first = _images(kept[0])
+    others = [_images(record) for record in kept[1:]]
+    return [
+        index
+        for index, image in first.items()
+        if all(index in other and other[index]["png"] == image["png"] for other in others)
+    ]
 
 
 def _run(record: dict[str, Any], indices: list[int]) -> dict[str, Any]:

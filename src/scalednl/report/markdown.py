@@ -36,9 +36,11 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 
 def _escape(text: str) -> str:
     """Text that stays text: no column of its own, no tag."""
-    for letter, written in (("&", "&amp;"), ("<", "&lt;"), ("|", "\\|"), ("\n", " ")):
+    text = " ".join(text.split())
+    for letter, written in (("\\", "\\\\"), ("&", "&amp;"), ("<", "&lt;"), ("|", "\\|")):
         text = text.replace(letter, written)
-    return text
+    # A link needs its "](" and code its quotes.
+    return text.replace("](", "]\\(").replace("`", "\\`")
 
 
 def _others(rows: list[dict[str, Any]]) -> str:

@@ -20,7 +20,7 @@ FILTERS = (
         words.percent,
         words.printed,
         words.spread,
-        words.difference,
+        words.difference_pieces,
         words.difference_long,
     ),
     *(words.signed, words.bound, words.plain, words.verdict_class, words.anchor),

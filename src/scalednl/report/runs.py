@@ -1,8 +1,9 @@
 """The run directories below some folders, each read as far as it can be."""
 
-import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,12 @@ from scalednl.config import Experiment
 from scalednl.errors import CommandError, UsageError
 from scalednl.records.failure import FAILURE, read_failure
 from scalednl.records.run import RunFolder
+from scalednl.report.clean import clean, clean_origin, words
 
 DEPTH = 4
 """Folders below those given that are looked into"""
+STATUSES = ("running", "interrupted", "diverged", "finished")
+FULL_PRECISION = ("32-true", "32", "fp32", None)
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,14 @@ class Run:
     problem: str = ""
 
     @property
+    def cell(self) -> str | None:
+        """What its runs of other seeds share; half precision is another training."""
+        if self.experiment is None:
+            return None
+        precision = self.settings.get("precision")
+        return self.experiment.cell + ("" if precision in FULL_PRECISION else f" {precision}")
+
+    @property
     def counts(self) -> bool:
         """Whether its result may enter a mean: it went through all its epochs."""
         return self.status == "finished" and self.error("last") is not None
@@ -38,40 +50,66 @@ class Run:
         """Test error in percent, "last" or "best"."""
         errors = self.result.get("test_error_pct")
         value = errors.get(which) if isinstance(errors, dict) else None
-        return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+        return float(value) if isinstance(value, int | float) and 0 <= value <= 100 else None
 
     @property
     def origin(self) -> dict[str, Any]:
         """The program, machine and moment that made it."""
-        found = self.result.get("origin")
-        return found if isinstance(found, dict) else {}
+        return clean_origin(self.result.get("origin"))
 
 
 def find_runs(folders: Sequence[Path]) -> list[Run]:
     """Every run directory at or below the folders, each once, by name."""
-    found: dict[Path, Run] = {}
+    places: dict[Path, tuple[Path, Path]] = {}
     for folder in folders:
         if not folder.is_dir():
             raise UsageError(f"{folder} is not a folder: give run directories, or folders of them")
         for path in _run_folders(folder, DEPTH):
-            name = folder.name if path == folder else str(path.relative_to(folder))
-            found.setdefault(path.resolve(), read_run(path, name))
-    return sorted(found.values(), key=lambda run: run.name)
+            places.setdefault(path.resolve(), (path, folder))
+    short = {place: _name(path, folder) for place, (path, folder) in places.items()}
+    twice = {name for name, times in Counter(short.values()).items() if times > 1}
+    runs: list[Run] = []
+    for place, (path, folder) in places.items():
+        name = short[place]
+        if name in twice:
+            name = f"{folder.resolve().name}/{name}"
+        taken = {run.name for run in runs}
+        numbered = (f"{name} ({number})" for number in count(2))
+        unique = name if name not in taken else next(n for n in numbered if n not in taken)
+        runs.append(read_run(path, unique))
+    return sorted(runs, key=lambda run: run.name)
+
+
+def _name(path: Path, folder: Path) -> str:
+    return words(folder.resolve().name if path == folder else str(path.relative_to(folder)))
 
 
 def _run_folders(folder: Path, depth: int) -> Iterator[Path]:
-    marks = ("config.json", "result.json", "epochs.jsonl", FAILURE)
-    if any((folder / name).is_file() for name in marks):
+    if _has(folder, "config.json") or _has(folder, FAILURE):
         yield folder
         return
-    if depth == 0:
-        return
+    below = 0
+    for child in _children(folder) if depth else ():
+        for path in _run_folders(child, depth - 1):
+            below += 1
+            yield path
+    # What is left of a run whose config is gone.
+    if not below and (_has(folder, "result.json") or _has(folder, "epochs.jsonl")):
+        yield folder
+
+
+def _has(folder: Path, name: str) -> bool:
     try:
-        children = sorted(child for child in folder.iterdir() if child.is_dir())
+        return (folder / name).is_file()
     except OSError:
-        return
-    for child in children:
-        yield from _run_folders(child, depth - 1)
+        return False
+
+
+def _children(folder: Path) -> list[Path]:
+    try:
+        return sorted(child for child in folder.iterdir() if child.is_dir())
+    except OSError:
+        return []
 
 
 def read_run(path: Path, name: str) -> Run:
@@ -82,11 +120,12 @@ def read_run(path: Path, name: str) -> Run:
         return Run(name, path, status="failed", problem=failure.message)
     try:
         experiment, settings = folder.read_config()
-        result = folder.read_result() or {}
-        epochs = folder.read_epochs()
+        result = clean(folder.read_result() or {})
+        epochs = clean(folder.read_epochs())
+        settings = clean(settings)
         _check(result, epochs, settings)
-    except CommandError as error:
-        return Run(name, path, problem=str(error).replace(f"{path}/", ""))
+    except (CommandError, ValueError, OSError) as error:
+        return Run(name, path, problem=words(str(error).replace(f"{path}/", "")))
     status = result.get("status", "not begun")
     if status == "running" and not folder.is_locked():
         status = "interrupted"
@@ -100,8 +139,8 @@ def _check(result: dict[str, Any], epochs: list[dict[str, Any]], settings: objec
     """Refuse what later steps could stumble over."""
     if not isinstance(settings, dict):
         raise CommandError("config.json: run is not a table of values")
-    status = result.get("status", "")
-    if not isinstance(status, str):
+    status = result.get("status")
+    if result and status not in STATUSES:
         raise CommandError(f"result.json has a status of {status!r}")
     for name in ("seconds", "images_per_second", "peak_memory_mb", "parameters", "epochs"):
         if not isinstance(result.get(name, 0), int | float | None):
@@ -109,5 +148,5 @@ def _check(result: dict[str, Any], epochs: list[dict[str, Any]], settings: objec
     for epoch in epochs:
         for name in ("epoch", "test_error_pct"):
             value = epoch.get(name)
-            if not isinstance(value, int | float) or not math.isfinite(value):
+            if not isinstance(value, int | float) or value < 0:
                 raise CommandError(f"epochs.jsonl: {name} is {value!r}, not a number")

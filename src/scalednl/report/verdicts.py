@@ -57,7 +57,7 @@ def judge(claim: Claim, scale: Scale, runs: Runs, key_share: Score) -> dict[str,
 
 def _score_of(claim: Claim, key_share: Score) -> Score:
     if claim.quantity == "key_share":
-        return key_share
+        return lambda run: key_share(run) if run.counts else None
     return lambda run: run.error("last") if run.counts else None
 
 
@@ -70,6 +70,7 @@ def _judge_difference(members: Sequence[tuple[int, Sequence[Run]]], score: Score
             if value is not None and run.experiment is not None:
                 values[run.experiment.seed] = weight * value
         by_seed.append(values)
+    diverged = sum(run.status == "diverged" for _, runs in members for run in runs)
     seeds = sorted(set.intersection(*(set(values) for values in by_seed)))
     if not seeds:
         return {
@@ -79,10 +80,13 @@ def _judge_difference(members: Sequence[tuple[int, Sequence[Run]]], score: Score
         }
     differences = [sum(values[seed] for values in by_seed) for seed in seeds]
     found = contrast(differences)
-    told = found.p < P
+    # Runs that diverged have no error: what is left of the others is no fair sample.
+    told = found.p < P and not diverged
     verdict = (HOLDS if found.mean > 0 else FAILS) if told else UNCLEAR
     least = 2.0 ** (1 - found.n)
-    if told:
+    if diverged:
+        why = f"{diverged} run{'s' * (diverged > 1)} diverged and cannot be compared"
+    elif told:
         why = f"p = {found.p:.2g} over {found.n} seeds"
     elif least >= P:
         why = f"{found.n} seed{'s' * (found.n > 1)} cannot reach p < {P}: at least 6 are needed"

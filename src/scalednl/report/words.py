@@ -70,10 +70,15 @@ def minus(value: float, digits: int = 2) -> str:
 
 def difference(contrast: dict[str, Any]) -> str:
     """A difference with its interval and p, short."""
-    text = minus(contrast["mean"])
+    return " ".join(difference_pieces(contrast))
+
+
+def difference_pieces(contrast: dict[str, Any]) -> list[str]:
+    """The same in pieces that may stand below each other."""
+    pieces = [minus(contrast["mean"])]
     if contrast["low"] is not None:
-        text += f" [{minus(contrast['low'])}, {minus(contrast['high'])}]"
-    return text + (f" p {contrast['p']:.2g}" if contrast["n"] > 1 else "")
+        pieces.append(f"[{minus(contrast['low'])}, {minus(contrast['high'])}]")
+    return [*pieces, f"p {contrast['p']:.2g}"] if contrast["n"] > 1 else pieces
 
 
 def difference_long(contrast: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ function tableRows(table) {
 }
 
 function asMarkdown(rows) {
-  const line = (cells) => `| ${cells.map((c) => c.replace(/\|/g, "\\|")).join(" | ")} |`;
+  const line = (cells) => `| ${cells.map((c) => c.replace(/\|/g, "\\|").replace(/</g, "&lt;")).join(" | ")} |`;
   return [line(rows[0]), line(rows[0].map(() => "---")), ...rows.slice(1).map(line)].join("\n") + "\n";
 }
 
@@ -21,23 +21,24 @@ function asCsv(rows) {
 async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);
+    return true;
   } catch {
     const area = document.createElement("textarea");
     area.value = text;
     document.body.append(area);
     area.select();
-    document.execCommand("copy");
+    const done = document.execCommand("copy");
     area.remove();
+    return done;
   }
 }
 
 for (const button of document.querySelectorAll("[data-copy-as]")) {
+  const words = button.textContent;
   button.addEventListener("click", async () => {
     const rows = tableRows(document.getElementById(`table-${button.dataset.table}`));
     const text = button.dataset.copyAs === "csv" ? asCsv(rows) : asMarkdown(rows);
-    await copy(text);
-    const words = button.textContent;
-    button.textContent = "Copied";
+    button.textContent = (await copy(text)) ? "Copied" : "Could not copy";
     setTimeout(() => { button.textContent = words; }, 1200);
   });
 }
@@ -54,7 +55,8 @@ for (const table of document.querySelectorAll(".sortable")) {
       for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
       head.setAttribute("aria-sort", up ? "ascending" : "descending");
       const value = (row) => row.cells[column].dataset.sort ?? cellText(row.cells[column]);
-      const compare = new Intl.Collator("en", { numeric: true }).compare;
+      const words = new Intl.Collator("en", { numeric: true }).compare;
+      const compare = (a, b) => (a !== "" && b !== "" && !isNaN(a) && !isNaN(b) ? a - b : words(a, b));
       const body = table.tBodies[0];
       body.append(...[...body.rows].sort((a, b) => (up ? 1 : -1) * compare(value(a), value(b))));
     });
@@ -76,9 +78,13 @@ if (filter) {
   });
 }
 
-/* A link into a popover's run closes it, and the table scrolls to the row. */
+/* A link from a popover to a run closes it, and the list shows that run. */
 for (const link of document.querySelectorAll(".how a[href^='#run-']")) {
-  link.addEventListener("click", () => link.closest("[popover]").hidePopover?.());
+  link.addEventListener("click", () => {
+    filter.value = "";
+    filter.dispatchEvent(new Event("input"));
+    link.closest("[popover]").hidePopover?.();
+  });
 }
 
 /* The explorer: rows of attention maps, computed here from theta and phi in few bits. */
@@ -141,7 +147,7 @@ function explore(data) {
     heading.append(words, select);
     const canvas = document.createElement("canvas");
     canvas.tabIndex = 0;
-    canvas.setAttribute("role", "img");
+    canvas.setAttribute("role", "application");
     const note = document.createElement("p");
     panel.append(heading, canvas, note);
     root.querySelector(".panels").append(panel);
@@ -193,7 +199,9 @@ function explore(data) {
 
   function draw() {
     const sentences = panels.map((panel) => drawPanel(panel));
-    says.textContent = sentences.join(" ");
+    // Read out only when there is something new to say.
+    const text = sentences.join(" ");
+    if (says.textContent !== text) says.textContent = text;
   }
 
   function drawPanel({ canvas, select, words, note }) {
