@@ -232,3 +232,15 @@ def _rows_of_a_large_map() -> Any:
 def test_rows_of_a_large_map_need_little_memory() -> None:
     """Capturing and rows of a 128x128 map stay below 100 MB; the map would take 1 GB a head."""
     assert peak_of(_rows_of_a_large_map, runs=1).bytes < 100e6
+
+
+def test_a_compiled_model_says_what_to_do_instead() -> None:
+    """Compiled code passes hooks by, so it is refused with the way out, and one name is a name."""
+    model = nn.Sequential(nn.Conv2d(3, 8, 1), scalednl.NonLocal2d(8))
+    compiled: Any = torch.compile(model, backend="eager")
+    refused = pytest.raises(ValueError, match="capture the model that was compiled")
+    with refused, capture_attention(compiled):
+        pass
+    with torch.no_grad(), capture_attention(model, "1") as seen:
+        model(torch.randn(1, 3, 4, 4))
+    assert seen["1"].query_size == (4, 4)

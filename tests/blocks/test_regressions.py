@@ -233,3 +233,19 @@ def test_help_and_types_speak() -> None:
         for option in ("attention:", "softmax_scale:", "memory:", "key_pool:"):
             assert option in kind.__doc__
     assert "> gram" in repr(scalednl.NonLocal2d(64).plan((2, 64, 32, 32)))
+
+
+def test_one_block_at_two_sizes_goes_backward() -> None:
+    """Called on a small and a large map in one graph, the norm apart once and folded once."""
+    block = scalednl.NonLocal2d(8, heads=2, order="gram", norm_init=1.0).double()
+    small, large = (torch.randn(2, 8, side, side, dtype=torch.float64) for side in (6, 20))
+    twin = copy.deepcopy(block)
+    (block(small).square().sum() + block(large).square().sum()).backward()
+    twin(small).square().sum().backward()
+    twin(large).square().sum().backward()
+    for parameter, other in zip(block.parameters(), twin.parameters(), strict=True):
+        assert parameter.grad is not None
+        assert other.grad is not None
+        assert_close(parameter.grad, other.grad, 1e-12)
+    for buffer, same in zip(block.buffers(), twin.buffers(), strict=True):
+        assert torch.equal(buffer, same)

@@ -44,3 +44,9 @@ def test_a_log_gets_a_line_for_what_happens(
         watch.update(board)
         watch.say(board, board.runs["a"], "finished: [so far]")
     assert capsys.readouterr().out == "[1/4] a: finished: [so far]; about 50 s left\n"
+
+
+def test_the_longest_run_is_waited_for(tmp_path: Path) -> None:
+    """More places than runs make none of them quicker."""
+    board = Board(planned(tmp_path, "a", "b"))
+    assert Watch(lambda _: 10.0, width=8)._left(board) == 10.0

@@ -35,6 +35,12 @@ def _sweep(
         return sweep(runs, engine, maker, watcher=notes, retries=retries), notes
 
 
+def test_a_long_message_does_not_block(tmp_path: Path) -> None:
+    """A run that fails with more words than a pipe holds has failed, and the sweep ends."""
+    summary, _ = _sweep(planned(tmp_path, "a-wordy", "b"), retries=0)
+    assert (list(summary.failed), summary.done) == (["a-wordy"], ("b",))
+
+
 def test_one_bad_run_does_not_end_the_others(tmp_path: Path) -> None:
     """Exceptions, kills and refusals are retried as makes sense, remembered and reported."""
     names = ["a", "b-fail", "c-killed", "d-refused", "e-flaky", "f-diverged"]

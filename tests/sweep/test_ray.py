@@ -51,7 +51,7 @@ def _sweep(
     out: Path, runs: list[PlannedRun], maker: JobMaker = MAKER, retries: int = 1
 ) -> tuple[Summary, Notes]:
     notes = Notes()
-    with closing(RayEngine(out, retries=retries)) as engine:
+    with closing(RayEngine(out)) as engine:
         assert engine.slots() >= 1
         return sweep(runs, engine, maker, watcher=notes, retries=retries), notes
 

@@ -45,6 +45,8 @@ def work(job: Job) -> End:
 def _behave(word: str, path: Path) -> End:
     if word == "fail":
         raise RuntimeError("as asked")
+    if word == "wordy":
+        raise RuntimeError("x" * 200_000)
     if word == "flaky" and not (path / "tried").exists():
         (path / "tried").touch()
         raise RuntimeError("only the first time")

@@ -130,20 +130,26 @@ class Capture:
 
 @contextmanager
 def capture_attention(
-    model: nn.Module, blocks: Sequence[int | str] | None = None
+    model: nn.Module, blocks: int | str | Sequence[int | str] | None = None
 ) -> Iterator[Capture]:
     """Watch the non-local blocks of a model while it runs.
 
     `with capture_attention(model) as seen: model(x)`, and `seen[0].map(image, head)` is the map of
     the first block. Of every block the last call is kept, also after the `with`: a loop over
     batches does not fill the memory. The model computes what it would without, bit for bit. A block
-    whose theta, phi or g was replaced by a module of your own calls that once more.
+    whose theta, phi or g was replaced, hooked or parametrised calls that once more.
 
     Args:
         model: any module with blocks of ours: made by us, inserted, or converted.
         blocks: which ones, by number or path; None is all.
     """
+    if _is_compiled(model):
+        raise ValueError(
+            "a compiled model does not say what it looks at: capture the model that was compiled, "
+            "which has the same weights"
+        )
     every = nonlocal_blocks(model)
+    blocks = [blocks] if isinstance(blocks, int | str) else blocks
     wanted = list(every) if blocks is None else [find_block(list(every), b) for b in blocks]
     seen = Capture(wanted)
     handles = [_watch(every[name], name, seen) for name in wanted]
@@ -152,6 +158,12 @@ def capture_attention(
     finally:
         for handle in handles:
             handle.remove()
+
+
+def _is_compiled(model: nn.Module) -> bool:
+    """Whether calling it runs code that was compiled before any hook was set."""
+    wrapped = isinstance(model, torch._dynamo.OptimizedModule)
+    return wrapped or getattr(model, "_compiled_call_impl", None) is not None
 
 
 def nonlocal_blocks(model: nn.Module) -> dict[str, _NonLocal]:

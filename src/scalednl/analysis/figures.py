@@ -129,7 +129,8 @@ def draw_overlays(panels: Sequence[Panel]) -> Figure:
 
 def _cell_height(panel: Panel) -> float:
     high, wide, _ = panel.look.picture.pixels.shape
-    return CELL * high / wide
+    # A picture much taller than wide is drawn smaller within a cell of bounded height.
+    return CELL * min(3.0, high / wide)
 
 
 def _draw_row(row: Sequence[Axes], panel: Panel, query: Place) -> None:

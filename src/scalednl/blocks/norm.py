@@ -1,9 +1,11 @@
 """Batch norm taken apart, so that it can fold into the product before it and stay batch norm."""
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import TypeGuard
 
 import torch
 from torch import nn
+from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from scalednl.blocks.stock import is_stock
@@ -51,8 +53,22 @@ def update_running_statistics(norm: _BatchNorm, mean: Vector, var: Vector, count
         norm.num_batches_tracked.add_(1)
     unbiased = var * (count / (count - 1))
     for running, new in ((norm.running_mean, mean), (norm.running_var, unbiased)):
-        new = new.to(running.dtype)
-        if norm.momentum is not None:
-            running.mul_(1 - norm.momentum).add_(new, alpha=norm.momentum)
-        elif norm.num_batches_tracked is not None:
-            running.add_((new - running) / norm.num_batches_tracked)
+        with _unseen_by_autograd(running):
+            _move_towards(running, new.to(running.dtype), norm)
+
+
+def _move_towards(running: Vector, new: Vector, norm: _BatchNorm) -> None:
+    if norm.momentum is not None:
+        running.mul_(1 - norm.momentum).add_(new, alpha=norm.momentum)
+    elif norm.num_batches_tracked is not None:
+        running.add_((new - running) / norm.num_batches_tracked)
+
+
+def _unseen_by_autograd(buffer: Vector) -> AbstractContextManager[object]:
+    """As torch's own batch norm does it: a graph that holds the buffer may still go backward.
+
+    The same norm may stand in a graph twice, once folded and once apart.
+    """
+    if torch.compiler.is_compiling():
+        return nullcontext()
+    return _unsafe_preserve_version_counter(buffer)

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from scalednl.config import RunSettings
 from scalednl.errors import UsageError
 
 Sources = Annotated[
@@ -66,9 +67,7 @@ def attention(
     if not sources:
         raise UsageError("name a run directory, or a file of scalednl.save_model")
     if threads is not None:
-        if threads < 1:
-            raise UsageError(f"--threads {threads} makes no sense: give 1 or more")
-        torch.set_num_threads(threads)
+        torch.set_num_threads(RunSettings(threads=threads).threads or 1)
     choices = Choices(
         int(block) if block.isdecimal() else block, head, tuple(_place(text) for text in queries)
     )

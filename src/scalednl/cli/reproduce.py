@@ -1,5 +1,6 @@
 """`scalednl reproduce`."""
 
+import math
 import sys
 from contextlib import closing
 from dataclasses import dataclass
@@ -69,8 +70,8 @@ class ReproduceOptions:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise UsageError(f"--{name} {value} makes no sense: give {least} or more")
-        if self.cpus < 0 or self.gpus < 0:
-            raise UsageError("--cpus and --gpus make no sense below 0")
+        if not (0 <= self.cpus < math.inf and 0 <= self.gpus < math.inf):
+            raise UsageError(f"--cpus {self.cpus} --gpus {self.gpus} makes no sense: give numbers")
         if self.json and not self.plan:
             raise UsageError("--json is for --plan")
         if self.engine == "ray" and self.jobs != 1:
@@ -192,7 +193,6 @@ def _engine(options: ReproduceOptions, idle: bool) -> "Engine":
         address=options.address,
         cpus=options.cpus,
         gpus=options.gpus,
-        retries=options.retries,
     )
 
 
@@ -228,22 +228,39 @@ def _typed() -> str:
     return shlex.join(["scalednl", *sys.argv[1:]])
 
 
+def _is_recorded(path: Path) -> bool:
+    """Whether a run's attention was looked at since it finished, on enough images."""
+    from scalednl.records.attention import FILE, read_attention
+    from scalednl.records.run import RunFolder
+
+    folder = RunFolder(path)
+    try:
+        record = read_attention(folder.attention)
+        made = (folder.attention / FILE).stat().st_mtime
+        return (
+            record is not None
+            and record["images_scored"] >= IMAGES
+            and made >= folder.weights.stat().st_mtime
+        )
+    except (CommandError, OSError):
+        return False
+
+
 def finish(
     runs: "Sequence[PlannedRun]", done: "Collection[str]", out: Path, root: Path | None
 ) -> Path:
     """Attention maps of the finished runs that Figure 1 needs, then the page; gives its path."""
     from scalednl.analysis.record import record_run
-    from scalednl.records.attention import FILE
-    from scalednl.records.run import RunFolder
     from scalednl.report.build import write_report
     from scalednl.train.show import emit
 
     for run in runs:
         wanted = MAPS in run.artefacts and run.name in done
-        if wanted and not (RunFolder(run.path).attention / FILE).exists():
+        if wanted and not _is_recorded(run.path):
             emit(f"{run.name}: looking at its attention")
             try:
                 record_run(run.path, images=IMAGES, root=root)
-            except CommandError as error:
-                emit(f"{run.name}: {error}")
+            except Exception as error:
+                # Hours of training stand behind the page: nothing here may keep it back.
+                emit(f"{run.name}: its attention could not be looked at: {error}")
     return write_report([out], out / "report.html")

@@ -29,7 +29,8 @@ def read_failure(path: Path) -> Failure | None:
         found = Failure(**json.loads((path / FAILURE).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
-    return found if found.schema == SCHEMA else None
+    sound = isinstance(found.count, int) and isinstance(found.message, str)
+    return found if sound and found.schema == SCHEMA else None
 
 
 def write_failure(path: Path, message: str) -> Failure:

@@ -39,7 +39,6 @@ class RayEngine:
         address: str | None = None,
         cpus: float = 1.0,
         gpus: float = 0.0,
-        retries: int = 2,
     ) -> None:
         self._ray = _import_ray()
         self._out, self._cpus, self._gpus = out.absolute(), cpus, gpus
@@ -56,9 +55,9 @@ class RayEngine:
             raise CommandError(
                 f"{out} cannot be written ({error.strerror}): choose another folder with --out"
             ) from error
-        self._task = self._ray.remote(
-            num_cpus=cpus, num_gpus=gpus, max_retries=retries, max_calls=1
-        )(_attempt)
+        self._task = self._ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=0, max_calls=1)(
+            _attempt
+        )
 
     def room(self) -> int:
         """Everything may stand in line."""

@@ -99,11 +99,12 @@ class Watch:
         ended = [board.runs[name] for name in board.seconds]
         expected = sum(self._work(run, run.epochs_done) for run in ended)
         pace = sum(board.seconds.values()) / expected if expected else 1.0
-        todo = 0.0
+        todo = []
         for run in board.of("waiting", "running"):
             done = finished_epochs(run.path) if run.name in board.at_work else run.epochs_done
-            todo += self._work(run, done)
-        return pace * todo / self._width
+            todo.append(self._work(run, done))
+        # However many run at a time, the longest has to be waited for.
+        return pace * max(sum(todo) / self._width, max(todo, default=0.0))
 
     def _work(self, run: PlannedRun, done: int) -> float:
         """Estimated seconds of the epochs after the first `done`."""

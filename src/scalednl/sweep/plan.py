@@ -50,8 +50,8 @@ def make_plan(chosen: list[Artefact], scale: Scale, out: Path, seeds: int | None
     order of its products differ.
     """
     found = look_around(out)
-    # Where two folders hold the same run, the one that is done counts.
-    by_cell = {_cell_of(one): one for one in sorted(found, key=lambda one: one.state == "done")}
+    # Where two folders hold the same run, the one that is further on counts.
+    by_cell = {_cell_of(one): one for one in sorted(found, key=_standing)}
     by_path = {one.path: one for one in found}
     runs: dict[str, PlannedRun] = {}
     for wanted, cell in _wanted(chosen, scale, out, seeds):
@@ -61,6 +61,15 @@ def make_plan(chosen: list[Artefact], scale: Scale, out: Path, seeds: int | None
         there = by_cell.get((cell, wanted.experiment.seed)) or by_path.get(wanted.path)
         runs[wanted.name] = wanted if there is None else _as_found(wanted, there, cell)
     return Plan(tuple(runs.values()), tuple(found))
+
+
+def _standing(one: Found) -> tuple[bool, bool, bool, int]:
+    return (
+        one.state == "done",
+        one.state == "diverged",
+        one.state == "running",
+        one.epochs,
+    )
 
 
 def _wanted(

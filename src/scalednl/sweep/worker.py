@@ -13,7 +13,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from importlib import import_module
 from pathlib import Path
@@ -91,6 +91,8 @@ def main() -> None:
     answer = os.dup(1)
     os.dup2(2, 1)
     end = attempt(job)
+    # Short enough for a pipe that nobody reads yet; the log has it all.
+    end = replace(end, message=end.message[:2000])
     os.write(answer, json.dumps(asdict(end)).encode())
     sys.exit(0 if end.how in ("finished", "diverged") else 1)
 
