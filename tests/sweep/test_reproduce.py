@@ -1,14 +1,17 @@
 """`scalednl reproduce` as a person meets it."""
 
 import json
+import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import scalednl.analysis.record
+import scalednl.records.attention
 from scalednl.cli.reproduce import finish
 from scalednl.config import Experiment
 from scalednl.errors import CommandError
@@ -128,7 +131,7 @@ def test_failed_runs_are_shown_with_their_logs(
 def test_figure1_looks_at_its_finished_runs_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Only those it needs, that are finished, and without a record; trouble is told, no more."""
+    """Only those it needs that are finished and have no newer record; trouble is told, no more."""
     looked = []
 
     def record_run(path: Path, *, images: int, root: Path | None) -> None:
@@ -139,11 +142,26 @@ def test_figure1_looks_at_its_finished_runs_once(
     figure, table = ("figure1_attention_maps",), ("table1_importance",)
     runs = [
         PlannedRun(name, Experiment(), tmp_path / name, needs)
-        for name, needs in (("a", figure), ("b", table), ("c", figure), ("d", (*table, *figure)))
+        for name, needs in (
+            *(("a", figure), ("b", table), ("c", figure), ("d", (*table, *figure))),
+            *(("e", figure), ("f", figure)),
+        )
     ]
-    (tmp_path / "d" / "attention").mkdir(parents=True)
-    (tmp_path / "d" / "attention" / "attention.json").touch()
-    page = finish(runs, ["a", "b", "d"], tmp_path, None)
+    scored = {"d": 500, "e": 500, "f": 20}
+    monkeypatch.setattr(
+        scalednl.records.attention,
+        "read_attention",
+        lambda folder: {"images_scored": scored.get(folder.parent.name, 0)},
+    )
+    for name in scored:
+        record = tmp_path / name / "attention" / "attention.json"
+        record.parent.mkdir(parents=True)
+        record.touch()
+        weights = tmp_path / name / "weights.safetensors"
+        weights.touch()
+        later = 10 if name == "e" else -10
+        os.utime(weights, (time.time() + later,) * 2)
+    page = finish(runs, ["a", "b", "d", "e", "f"], tmp_path, None)
     assert page == tmp_path / "report.html"
-    assert looked == [("a", 500, None)]
-    assert "a: it has lost its weights" in capsys.readouterr().out
+    assert looked == [(name, 500, None) for name in ("a", "e", "f")]
+    assert "a: its attention could not be looked at: it has lost its" in capsys.readouterr().out
