@@ -1,4 +1,7 @@
-"""The pictures of the page in these documents: `python -m docs.screenshots PAGE`."""
+"""The pictures of the page in these documents.
+
+python -m docs.screenshots runs/demo/report.html runs/reproduce-smoke/report.html
+"""
 
 import sys
 from pathlib import Path
@@ -9,25 +12,28 @@ from tests.report.browser import launched, opened
 
 IMAGES = Path(__file__).parent / "images"
 SHOTS = {
-    "report-light": {"width": 1180, "height": 1660, "scheme": "light"},
-    "report-dark": {"width": 1180, "height": 1660, "scheme": "dark"},
-    "report-phone-dark": {"width": 390, "height": 1700, "scheme": "dark"},
+    "report-light": (0, 1180, 1660, "light", ""),
+    "report-dark": (0, 1180, 1660, "dark", ""),
+    "report-phone-dark": (0, 390, 1700, "dark", ""),
+    "report-tables": (1, 1280, 1500, "light", "#table4_backbones"),
 }
+"""Name -> which of the two pages, width, height, colours, and where to scroll"""
 
 
-def main(page_path: Path) -> None:
-    """Write them; palettes keep them small."""
+def main(pages: list[Path]) -> None:
+    """Write them."""
     with launched() as browser:
-        for name, shot in SHOTS.items():
-            view = {"width": shot["width"], "height": shot["height"]}
-            options = {"viewport": view, "color_scheme": shot["scheme"]}
-            with opened(browser, page_path.resolve(), **options) as page:
+        for name, (which, width, height, scheme, anchor) in SHOTS.items():
+            options = {"viewport": {"width": width, "height": height}, "color_scheme": scheme}
+            with opened(browser, pages[which].resolve(), **options) as page:
+                if anchor:
+                    page.locator(anchor).evaluate("e => e.scrollIntoView({behavior: 'instant'})")
                 page.wait_for_timeout(300)
                 target = IMAGES / f"{name}.png"
                 page.screenshot(path=target)
-            Image.open(target).convert("RGB").quantize(256).save(target, optimize=True)
+            Image.open(target).convert("RGB").save(target, optimize=True)
             print(target, target.stat().st_size)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main([Path(argument) for argument in sys.argv[1:]])
