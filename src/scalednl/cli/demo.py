@@ -20,7 +20,7 @@ def demo(
     measures what the blocks cost, scores their attention, and writes one page; the last line is its
     path. Run again, it goes on from what is there.
 
-    For example: `scalednl demo`, or `scalednl demo --threads 1 --out /tmp/demo`.
+    For example: `scalednl demo`, or `scalednl demo --threads 1 --out my-demo`.
 
     Args:
         out: Where the runs and the page go.
