@@ -167,3 +167,18 @@ def test_a_view_is_asked_of_a_base_block() -> None:
         block(torch.randn(1, 8, 4, 4))
     with pytest.raises(ValueError, match="trained with view='direction'"):
         kept_by_view(seen[0], "magnitude")
+
+
+@pytest.mark.parametrize("softmax", [False, True])
+def test_maps_of_no_numbers_have_no_scores(softmax: bool) -> None:
+    """A NaN or an infinity in one map makes its scores NaN, and leaves the other map's alone."""
+    torch.manual_seed(0)
+    theta, phi = torch.randn(2, 5, 3), torch.randn(2, 6, 3)
+    norms = phi.norm(dim=-1)
+    fine = score_maps(Factors(theta[1:], phi[1:], torch.ones(1), softmax), norms[1:])
+    for bad in (torch.nan, torch.inf):
+        broken = theta.clone()
+        broken[0, 2, 1] = bad
+        for name, score in score_maps(Factors(broken, phi, torch.ones(2), softmax), norms).items():
+            assert score[0].isnan()
+            assert_close(score[1:], fine[name], 1e-6, name)

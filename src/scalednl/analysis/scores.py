@@ -78,15 +78,14 @@ def effective_keys(maps: Factors) -> Score:
     return total / maps.queries
 
 
-def effective_key_share(maps: Factors) -> Score:
-    """The effective keys as a share of all keys: 1 looks at everything alike."""
-    return effective_keys(maps) / maps.keys
-
-
 def score_maps(maps: Factors, norms: PerKey) -> dict[str, Score]:
-    """All scores by name, from two passes over the maps; `norms` are |phi_j| before any view."""
+    """All scores by name, from two passes over the maps; `norms` are |phi_j| before any view.
+
+    `effective_key_share` is the effective keys over all keys: 1 looks at everything alike. A map
+    of numbers that are not finite has no scores: NaN.
+    """
     sums, effective = sums_of(maps), effective_keys(maps)
-    return {
+    scores = {
         "key_share": key_share(maps, sums),
         "query_dependence": query_dependence(maps, sums),
         "norm_correlation_mean": norm_correlation_mean(maps, norms, sums),
@@ -94,6 +93,10 @@ def score_maps(maps: Factors, norms: PerKey) -> dict[str, Score]:
         "effective_keys": effective,
         "effective_key_share": effective / maps.keys,
     }
+    sound = maps.factor.isfinite()
+    for vectors in (maps.theta, maps.phi):
+        sound = sound & vectors.isfinite().flatten(-2).all(-1)
+    return {name: torch.where(sound, score, torch.nan) for name, score in scores.items()}
 
 
 def _correlation(first: PerKey, second: Float[Tensor, "*maps keys"]) -> Score:

@@ -10,9 +10,7 @@ from scalednl.errors import CommandError
 from scalednl.records.failure import read_failure
 from scalednl.records.run import RunFolder
 
-State = Literal[
-    "done", "diverged", "running", "interrupted", "failed", "waiting", "unusable", "blocked"
-]
+State = Literal["done", "diverged", "running", "interrupted", "failed", "waiting", "unusable"]
 """`unusable`: the folder holds something else; `blocked`: a run that it needs has failed"""
 
 
