@@ -4,6 +4,7 @@ Fused and gram attention never form a map, so nothing in a forward pass could be
 input of each block is embedded a second time, and maps come from these embeddings when asked for.
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -162,7 +163,9 @@ def capture_attention(
 
 def _is_compiled(model: nn.Module) -> bool:
     """Whether calling it runs code that was compiled before any hook was set."""
-    wrapped = isinstance(model, torch._dynamo.OptimizedModule)
+    # Without the compiler loaded nothing is compiled; loading it to ask takes 100 MB.
+    compiler = sys.modules.get("torch._dynamo")
+    wrapped = compiler is not None and isinstance(model, compiler.OptimizedModule)
     return wrapped or getattr(model, "_compiled_call_impl", None) is not None
 
 
