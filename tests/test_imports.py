@@ -16,11 +16,11 @@ MAY_IMPORT = {
     "seeds": set(),
     "signals": set(),
     "tables": set(),
-    "statistics": set(),
+    "stats": set(),
     "progress": set(),
     "records": {"files", "errors", "config", "records", "__init__"},
     "data": {"config", "errors", "files", "seeds", "progress", "data", "__init__"},
-    "paper": {"config", "errors", "ops", "paper"},
+    "paper": {"config", "errors", "ops", "paper", "stats"},
     "train": {
         *("config", "records", "files", "errors", "seeds", "progress", "models", "blocks", "ops"),
         *("data", "counting", "signals", "train"),
@@ -32,14 +32,14 @@ MAY_IMPORT = {
     "export": {"ops", "blocks", "models"},
     "analysis": {
         *("ops", "blocks", "models", "config", "records", "files", "errors", "data", "train"),
-        *("statistics", "progress", "analysis"),
+        *("stats", "progress", "analysis"),
     },
     "charts": {"charts"},
     "bench": {
         *("ops", "blocks", "models", "config", "records", "files", "errors"),
         *("paper", "charts", "counting", "data", "signals", "tables", "train", "bench"),
     },
-    "report": {"charts", "config", "errors", "files", "paper", "records", "report", "statistics"},
+    "report": {"charts", "config", "errors", "files", "paper", "records", "report", "stats"},
     "demo": {
         *("blocks", "counting", "bench", "config", "paper", "records", "files", "errors"),
         *("train", "analysis", "report", "demo"),

@@ -42,6 +42,11 @@ class Run:
         return self.experiment.cell + ("" if precision in FULL_PRECISION else f" {precision}")
 
     @property
+    def seed(self) -> int | None:
+        """Of its experiment; None if that cannot be read."""
+        return None if self.experiment is None else self.experiment.seed
+
+    @property
     def counts(self) -> bool:
         """Whether its result may enter a mean: it went through all its epochs."""
         return self.status == "finished" and self.error("last") is not None
