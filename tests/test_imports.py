@@ -27,6 +27,7 @@ MAY_IMPORT = {
     },
     "sweep": {
         *("config", "paper", "records", "train", "errors", "files", "progress", "signals", "sweep"),
+        "stats",
     },
     "models": {"ops", "blocks", "config", "models", "files"},
     "export": {"ops", "blocks", "models"},

@@ -12,7 +12,6 @@ from scalednl.paper.claims import DIVERGED, Claim, claims
 from scalednl.paper.rules import PRIMARY, RULES
 from scalednl.paper.scales import SCALES
 from scalednl.report.cells import by_cell
-from scalednl.report.contrasts import rows_at
 from scalednl.report.runs import Run, find_runs
 from scalednl.report.verdicts import Verdict, corrected, judge, judge_all
 from tests.report.builders import write_cell, write_run
@@ -57,7 +56,7 @@ def _write(
     scale: str = "lite",
 ) -> None:
     """Runs whose contrast has this mean over n seeds; what differs sits in the first arm."""
-    terms, experiments = list(rows_at(_claim(name), SCALES[scale]))[row]
+    terms, experiments = list(_claim(name).at(SCALES[scale]))[row]
     noise = NOISE[:n]
     middle = sum(noise) / n
     for index, (term, experiment) in enumerate(zip(terms, experiments, strict=True)):
@@ -107,7 +106,7 @@ def test_severe(tmp_path: Path, difference: float, spread: float, answer: str) -
 def test_always(tmp_path: Path, differences: tuple[float, ...], answer: str) -> None:
     """Every row must hold; one that goes the other way refutes, one that is open leaves it open."""
     name = "scaled-always-beats-softmax"
-    rows = list(rows_at(_claim(name), SCALES["lite"]))
+    rows = list(_claim(name).at(SCALES["lite"]))
     assert len(rows) == 4
     for row, difference in enumerate((*differences, 2.0)):
         _write(tmp_path, name, difference, 6, row=row)
@@ -147,7 +146,7 @@ def test_generally_is_pooled_over_rows(tmp_path: Path) -> None:
 )
 def test_often(tmp_path: Path, diverged: int, n: int, scale: str, answer: str) -> None:
     """None of eight is less than one in three, seven of eight more; lite waits for eight."""
-    ((_, (experiment,)), *_) = rows_at(_claim("diverges-without-scale"), SCALES[scale])
+    ((_, (experiment,)), *_) = _claim("diverges-without-scale").at(SCALES[scale])
     for seed in range(n):
         status = "diverged" if seed < diverged else "finished"
         write_run(tmp_path / f"{seed}", replace(experiment, seed=seed), [50.0], status=status)
@@ -182,7 +181,7 @@ def test_the_level_of_a_look_is_stricter(tmp_path: Path, scale: str, answer: str
 
 def test_a_diverged_run_counts_as_chance(tmp_path: Path) -> None:
     """It neither blocks the verdict nor flatters it: 90 % error on ten classes."""
-    ((_, (softmax, scaled)), *_) = rows_at(_claim("scaled-beats-softmax"), SCALES["lite"])
+    ((_, (softmax, scaled)), *_) = _claim("scaled-beats-softmax").at(SCALES["lite"])
     write_cell(tmp_path, softmax, [40.0, 41.0, 39.0, 40.0])
     write_cell(tmp_path, scaled, [38.0, 38.5, 37.0])
     write_run(tmp_path / "lost", replace(scaled, seed=3), [], status="diverged")
@@ -193,7 +192,7 @@ def test_a_diverged_run_counts_as_chance(tmp_path: Path) -> None:
 
 def test_only_common_finished_seeds_count(tmp_path: Path) -> None:
     """Seeds that one side lacks, and runs that did not finish, are left out."""
-    ((_, (softmax, scaled)), *_) = rows_at(_claim("scaled-beats-softmax"), SCALES["smoke"])
+    ((_, (softmax, scaled)), *_) = _claim("scaled-beats-softmax").at(SCALES["smoke"])
     write_cell(tmp_path, softmax, [9.0, 9.1, 9.2, 9.4])
     write_cell(tmp_path, scaled, [8.0, 8.0], first_seed=2)
     write_run(tmp_path / "cut", replace(scaled, seed=1), [1.0], status="interrupted")
@@ -214,7 +213,7 @@ def test_too_little_is_open_with_the_reason(
     tmp_path: Path, softmax: list[float], scaled: list[float], why: str
 ) -> None:
     """One seed, no spread, or a missing arm: open, and what would settle it is still stated."""
-    ((_, experiments), *_) = rows_at(_claim("scaled-beats-softmax"), SCALES["smoke"])
+    ((_, experiments), *_) = _claim("scaled-beats-softmax").at(SCALES["smoke"])
     for experiment, errors in zip(experiments, (softmax, scaled), strict=True):
         write_cell(tmp_path, experiment, errors)
     found = _judge(tmp_path, "scaled-beats-softmax", "smoke")
@@ -234,7 +233,7 @@ def test_runs_of_another_scale_do_not_count(tmp_path: Path) -> None:
 
 def test_scores_are_judged_by_seeds(tmp_path: Path) -> None:
     """The claim about maps compares scores of attention, of finished runs that have one."""
-    ((_, (softmax, scaled)), *_) = rows_at(_claim("softmax-maps-are-vertical"), SCALES["lite"])
+    ((_, (softmax, scaled)), *_) = _claim("softmax-maps-are-vertical").at(SCALES["lite"])
     write_cell(tmp_path, softmax, [9.0] * 6)
     write_cell(tmp_path, scaled, [9.0] * 6)
 
@@ -280,7 +279,7 @@ def test_main_claims_are_corrected_for_their_number(tmp_path: Path) -> None:
     assert {one.answer for one in alone.values()} == {HOLDS}
     found = {one.claim: one for one in corrected(list(alone.values()), SCALES["lite"])}
     main, other = found["scaled-beats-softmax"], found["scaled-heads-help"]
-    family = len([name for name in PRIMARY if list(rows_at(_claim(name), SCALES["lite"]))])
+    family = len([name for name in PRIMARY if list(_claim(name).at(SCALES["lite"]))])
     assert main.p is not None
     assert main.p_corrected == pytest.approx(family * main.p)
     assert main.answer == OPEN
@@ -302,7 +301,7 @@ def test_arms_are_described(tmp_path: Path) -> None:
 def test_losing_at_the_wrong_init_is_not_robustness(tmp_path: Path) -> None:
     """Softmax 5 / 5 and scaled 5 / 60 at He / 0.01: robustness is refuted, not confirmed."""
     name = "scaled-is-robust-to-init"
-    terms, experiments = next(iter(rows_at(_claim(name), SCALES["lite"])))
+    terms, experiments = next(iter(_claim(name).at(SCALES["lite"])))
     for term, experiment in zip(terms, experiments, strict=True):
         setting = term.setting
         lost = setting.attention == "scaled" and ("init", 0.01) in setting.options

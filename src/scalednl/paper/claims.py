@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from scalednl.config import Experiment
 from scalednl.paper.answers import Kind
 from scalednl.paper.artefacts import BLOCKS, CIFAR, Artefact, artefacts, cifar56
 from scalednl.paper.rules import PRIMARY
-from scalednl.paper.scales import Setting
+from scalednl.paper.scales import Scale, Setting
 
 DIVERGED = "diverged"
 """The quantity of claims that count divergences"""
@@ -53,6 +54,14 @@ class Claim:
     def quantity(self) -> str:
         """What is contrasted."""
         return self.rows[0][0].quantity
+
+    def at(self, scale: Scale) -> Iterator[tuple[Row, tuple[Experiment, ...]]]:
+        """The rows whose trainings all exist at a scale, with these."""
+        for terms in self.rows:
+            placed = [scale.experiment(term.setting) for term in terms]
+            experiments = tuple(one for one in placed if one is not None)
+            if len(experiments) == len(terms):
+                yield terms, experiments
 
 
 @cache

@@ -1,6 +1,6 @@
 """The contrasts of a claim, seed by seed, as far as runs give them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from scalednl.config import Experiment
@@ -46,23 +46,12 @@ class RowValues:
 def row_values(claim: Claim, scale: Scale, runs: Runs, scores: Scores) -> list[RowValues]:
     """The rows of a claim that exist at a scale and that some run bears on."""
     found: dict[tuple[str, ...], RowValues] = {}
-    for terms, experiments in rows_at(claim, scale):
+    for terms, experiments in claim.at(scale):
         members = [runs.get(experiment.cell, ()) for experiment in experiments]
         if any(members):
             key = tuple(experiment.cell for experiment in experiments)
             found.setdefault(key, _row(scale, terms, experiments, members, scores))
     return list(found.values())
-
-
-def rows_at(
-    claim: Claim, scale: Scale
-) -> Iterator[tuple[tuple[Term, ...], tuple[Experiment, ...]]]:
-    """The rows of a claim whose trainings all exist at a scale."""
-    for terms in claim.rows:
-        placed = [scale.experiment(term.setting) for term in terms]
-        experiments = tuple(one for one in placed if one is not None)
-        if len(experiments) == len(terms):
-            yield terms, experiments
 
 
 def _row(

@@ -22,7 +22,7 @@ from scalednl.paper.claims import Claim, claims
 from scalednl.paper.rules import FIXED_LEVEL, OFTEN_SEEDS, RULES, Rule
 from scalednl.paper.scales import SCALES, Scale
 from scalednl.report.contrasts import RowValues as Values
-from scalednl.report.contrasts import Runs, Scores, row_values, rows_at
+from scalednl.report.contrasts import Runs, Scores, row_values
 from scalednl.stats import (
     SIGN_FLIP_FROM,
     Estimate,
@@ -140,7 +140,7 @@ def judge(
 ) -> Verdict | None:
     """A claim by itself; None where no run has anything to do with it."""
     rows = row_values(claim, scale, runs, scores)
-    if not rows or (claim.kind == "always" and len(list(rows_at(claim, scale))) < 2):
+    if not rows or (claim.kind == "always" and len(list(claim.at(scale))) < 2):
         return None
     rule = RULES[scale.name]
     verdict = Verdict(
@@ -318,7 +318,7 @@ def corrected(verdicts: Sequence[Verdict], scale: Scale) -> list[Verdict]:
 
 
 def _exists(claim: Claim, scale: Scale) -> bool:
-    return any(True for _ in rows_at(claim, scale))
+    return any(True for _ in claim.at(scale))
 
 
 def _with_correction(verdict: Verdict, ratio: float | None, family: int) -> Verdict:
