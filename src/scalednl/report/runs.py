@@ -152,8 +152,9 @@ def _check(result: dict[str, Any], epochs: list[dict[str, Any]], settings: objec
             raise CommandError(f"result.json: {name} is {result[name]!r}, not a number")
     for epoch in epochs:
         for name in ("epoch", "test_error_pct"):
-            value = epoch.get(name)
+            value = epoch.get(name, "missing")
             if value is None and name == "test_error_pct":
+                # Not tested after this epoch.
                 continue
             if not isinstance(value, int | float) or value < 0:
                 raise CommandError(f"epochs.jsonl: {name} is {value!r}, not a number")
