@@ -1,12 +1,13 @@
 """Every table and figure of the paper as a grid of trainings, and the controls that it lacks."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
 
 from scalednl.config import Experiment
 from scalednl.errors import UsageError
+from scalednl.paper.inferred import inferred_cell, inferred_figure
 from scalednl.paper.scales import TINY, Scale, Setting
 from scalednl.paper.tables import printed
 
@@ -32,6 +33,8 @@ class Cell:
     column: str
     setting: Setting
     printed: float | None = None
+    inferred: str = ""
+    """Which part of the setting the paper does not print, and what it was inferred from"""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,8 @@ class Artefact:
     cells: tuple[Cell, ...]
     is_control: bool = False
     """Not in the paper"""
+    inferred: str = ""
+    """As of a cell, where it applies to all of them"""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -60,12 +65,19 @@ class Artefact:
 def artefacts() -> dict[str, Artefact]:
     """All of them by name, in the paper's order, the controls last."""
     return {
-        artefact.name: artefact
+        artefact.name: _marked(artefact)
         for artefact in (
             *(_table1(), _table2(), _table3(), _table4(), _figure1(), _figure2()),
             *(_position(), _softmax_scale(), _direction(), _no_scale()),
         )
     }
+
+
+def _marked(artefact: Artefact) -> Artefact:
+    """The artefact with its inferred settings named."""
+    name = artefact.name
+    cells = (replace(c, inferred=inferred_cell(name, c.setting)) for c in artefact.cells)
+    return replace(artefact, inferred=inferred_figure(name), cells=tuple(cells))
 
 
 def find_artefacts(names: list[str]) -> list[Artefact]:
@@ -112,7 +124,7 @@ def _table1() -> Artefact:
         "table1_importance",
         "Table 1. What attention needs of its vectors",
         "Test error (%) with theta and phi whole, with their magnitudes only, and with their "
-        "directions only. One head.",
+        "directions only. One head (inferred).",
         tuple(cells),
     )
 
@@ -138,8 +150,9 @@ def _table2() -> Artefact:
     return Artefact(
         "table2_initialization",
         "Table 2. How the embeddings start",
-        "Test error (%) by the initialisation of theta, phi, g and out. One head. All zero is a "
-        "block that never learns: only its batch norm's shift moves.",
+        "Test error (%) by the initialisation of theta, phi, g and out. One head (inferred). "
+        "All zero is a block that never learns, so both rows of that column are the network with "
+        "the position encoding alone.",
         tuple(cells),
     )
 
@@ -218,8 +231,8 @@ def _figure2() -> Artefact:
     return Artefact(
         "figure2_embedding_channels",
         "Figure 2. Fewer embedding channels",
-        "Test error (%) as the embedding shrinks from the block's C channels. One head. The paper "
-        "prints a curve without values.",
+        "Test error (%) as the embedding shrinks from the block's C channels. One head (inferred). "
+        "The paper prints a curve without values.",
         tuple(cells),
     )
 
@@ -241,8 +254,8 @@ def _position() -> Artefact:
     return _control(
         "control_position",
         "Control. Is it the position?",
-        "Test error (%) with and without the fixed position encoding, which the paper's code adds "
-        "before its blocks and its text never mentions.",
+        "Test error (%) with and without the fixed position encoding, which the authors' release "
+        "adds before the blocks and the paper does not mention.",
         cells(),
     )
 
@@ -257,8 +270,8 @@ def _softmax_scale() -> Artefact:
     return _control(
         "control_softmax_scale",
         "Control. Softmax with and without 1/sqrt(C)",
-        "Test error (%) with the paper's text (divided by the root of a head's width) and with "
-        "the authors' release (not divided). One head.",
+        "Test error (%) with the factor that the paper prints and without a factor, as in the "
+        "authors' release. One head.",
         cells(),
     )
 
@@ -279,7 +292,7 @@ def _direction() -> Artefact:
         "control_direction_softmax",
         "Control. Direction-only softmax, given a temperature",
         "Test error (%). Unit vectors bound the logits, so softmax over directions is nearly flat "
-        "at the paper's factor: its loss there may come from that and not from softmax.",
+        "at the printed factor: its loss there may come from that and not from softmax.",
         cells(),
     )
 

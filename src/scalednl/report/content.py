@@ -12,6 +12,7 @@ from scalednl.report.cells import Runs, as_softmax, by_cell, describe_block, out
 from scalednl.report.costs import cost, find_records, judge_costs
 from scalednl.report.curves import figure2, learning_curves, other_curves
 from scalednl.report.grid import grid, in_grid
+from scalednl.report.printed_numbers import noise_caption, printed_numbers
 from scalednl.report.runs import Run, find_runs
 from scalednl.report.verdicts import FAILS, HOLDS, UNCLEAR, judge_all
 
@@ -34,6 +35,7 @@ def build_content(
         "origin": origin().as_dict(),
         "counts": _counts(runs, verdicts),
         "verdicts": verdicts,
+        "printed": printed_numbers(),
         "tables": [_table(table, cells) for table in grid(cells)],
         "others": _others(cells),
         "costs": [cost(record) for record in benchmarks],
@@ -44,7 +46,8 @@ def build_content(
 
 
 def _table(table: dict[str, Any], cells: Runs) -> dict[str, Any]:
-    """A table with what is drawn of it."""
+    """A table with what is drawn of it, and the noise of its printed numbers."""
+    table["noise"] = noise_caption(artefacts()[table["name"]])
     table["curves"] = learning_curves(artefacts()[table["name"]], cells)
     table["charts"] = figure2(table) if table["name"].startswith("figure2") else []
     return table

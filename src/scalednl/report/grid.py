@@ -14,6 +14,8 @@ DATA_WORDS = {
     "tiny-imagenet": "Tiny-ImageNet",
     "pairs": "pairs (generated)",
 }
+MARKS = "†‡§¶"
+"""Marks of inferred settings, in the order of their footnotes"""
 NETWORK_WORDS = {ours: paper for paper, ours in NETWORKS.items()}
 
 
@@ -42,8 +44,16 @@ def in_grid() -> set[str]:
     }
 
 
+def _notes(artefact: Artefact) -> dict[str, str]:
+    """Every reason why a setting of the artefact is called inferred, with its mark."""
+    reasons = dict.fromkeys((artefact.inferred, *(cell.inferred for cell in artefact.cells)))
+    reasons.pop("", None)
+    return dict(zip(reasons, MARKS[: len(reasons)], strict=True))
+
+
 def _artefact(artefact: Artefact, runs: Runs) -> dict[str, Any]:
     groups = []
+    notes = _notes(artefact)
     for scale in reversed(SCALES.values()):
         trainings = artefact.trainings(scale)
         has_ours = any(experiment.cell in runs for _, experiment in trainings)
@@ -59,6 +69,8 @@ def _artefact(artefact: Artefact, runs: Runs) -> dict[str, Any]:
         "title": artefact.title,
         "caption": artefact.caption,
         "is_control": artefact.is_control,
+        "mark": notes.get(artefact.inferred, ""),
+        "notes": [{"mark": mark, "reason": reason} for reason, mark in notes.items()],
         "columns": list(artefact.columns),
         "has_printed": any(cell.printed is not None for cell in artefact.cells),
         "has_ours": any(group["has_ours"] for group in groups),
@@ -70,6 +82,7 @@ def _rows(
     artefact: Artefact, trainings: list[tuple[Cell, Experiment]], runs: Runs, scale: Scale
 ) -> list[dict[str, Any]]:
     rows: dict[tuple[str, str, str], dict[str, Any]] = {}
+    notes = _notes(artefact)
     for cell, experiment in trainings:
         place = (experiment.data, experiment.model, cell.row)
         row = rows.setdefault(
@@ -84,6 +97,8 @@ def _rows(
         )
         row["cells"][cell.column] = {
             "printed": cell.printed,
+            "inferred": cell.inferred,
+            "mark": notes.get(cell.inferred, ""),
             "ours": outcome(experiment, runs, _softmax(cell, scale)),
             "trains": describe_block(experiment),
         }
