@@ -45,9 +45,7 @@ def _trained(network: nn.Module) -> tuple[list[Tensor], list[dict[str, Tensor]]]
 @pytest.mark.parametrize("name", ["preresnet8", "preresnet20"])
 @pytest.mark.parametrize("norm_init", [0.0, 1.0])
 @pytest.mark.parametrize("attention", ["softmax", "scaled"])
-def test_zero_init_is_the_encoding_alone(
-    name: str, attention: Attention, norm_init: float
-) -> None:
+def test_zero_init_is_the_encoding_alone(name: str, attention: Attention, norm_init: float) -> None:
     """Over steps of SGD, losses and shared gradients equal those of the plain network + position.
 
     What a dead block still has is its norm's bias, a shift per channel of the residual stream,

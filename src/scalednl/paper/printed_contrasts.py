@@ -13,7 +13,6 @@ from scalednl.paper.printed_noise import (
     ATTENTIONS,
     CIFAR,
     DATA,
-    LEVEL,
     MULTIPLE,
     Mean,
     Terms,
@@ -25,15 +24,15 @@ from scalednl.paper.printed_noise import (
     total,
     view_mean,
 )
+from scalednl.paper.rules import FIXED_LEVEL, POWER, RULES
 from scalednl.paper.tables import printed
 
 Answer = Literal["larger than 2 x noise", "not distinguishable from the placebo"]
 LARGER: Answer = "larger than 2 x noise"
 SAME: Answer = "not distinguishable from the placebo"
-ASSUMED_SD = {"cifar10": 0.17, "cifar100": 0.35}
+ASSUMED_SD = {data: RULES["paper"].run_sd[data] for data in CIFAR}
 """Points, of one run. An assumption: the paper prints none. For scale: He et al. (ECCV 2016) print
 0.14 and 0.22 over 5 runs of the 1001-layer pre-activation network"""
-POWER = 0.8
 
 
 @dataclass(frozen=True)
@@ -189,7 +188,7 @@ def power_of(gap: float, run_sd: float, seeds: int) -> float:
     """The power of a two-sided t test of two independent groups of `seeds` runs, at 5 %."""
     freedom = 2 * seeds - 2
     shift = gap / (run_sd * math.sqrt(2 / seeds))
-    edge = stats.t.ppf((1 + LEVEL) / 2, freedom)
+    edge = stats.t.ppf(1 - FIXED_LEVEL / 2, freedom)
     return float(stats.nct.sf(edge, freedom, shift) + stats.nct.cdf(-edge, freedom, shift))
 
 

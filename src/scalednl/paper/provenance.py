@@ -152,7 +152,7 @@ _TRAINING = (
         "pretrained networks per seed",
         NOTHING,
         NOTHING,
-        "one pretrained network for all seeds of a sweep",
+        "one pretrained network per seed",
     ),
     Choice(
         "reported epoch",

@@ -92,7 +92,9 @@ def _curve(experiment: Experiment, members: Sequence[Run], name: str = "") -> Cu
     by_epoch: dict[int, list[float]] = {}
     for run in members:
         for epoch in run.epochs:
-            by_epoch.setdefault(int(epoch["epoch"]) + 1, []).append(epoch["test_error_pct"])
+            if epoch["test_error_pct"] is not None:
+                number = int(epoch["epoch"]) + 1
+                by_epoch.setdefault(number, []).append(epoch["test_error_pct"])
     if not by_epoch:
         return None
     epochs = sorted(by_epoch)
