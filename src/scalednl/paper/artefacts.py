@@ -277,8 +277,7 @@ def _softmax_scale() -> Artefact:
     return _control(
         "control_softmax_scale",
         "Control. Softmax with and without 1/sqrt(C)",
-        "Test error (%) with the factor that the paper prints and without a factor, as in the "
-        "authors' release. One head.",
+        "Test error (%) with the printed factor, and without one as in the authors' release.",
         cells(),
     )
 

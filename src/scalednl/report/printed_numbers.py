@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import asdict
+from functools import cache
 from typing import Any
 
 from scalednl.charts import Dot, Row, dot_chart
@@ -37,8 +38,12 @@ CHART_START = -0.25
 """Left end of the chart's axes, in points"""
 
 
+@cache
 def printed_numbers() -> dict[str, Any]:
-    """Noise, placebos, contrasts, power and contradictions of the printed tables."""
+    """Noise, placebos, contrasts, power and contradictions of the printed tables.
+
+    The result is shared by all callers, which must not change it.
+    """
     contrasts = printed_contrasts()
     return {
         "multiple": MULTIPLE,
