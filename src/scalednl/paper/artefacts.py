@@ -1,12 +1,13 @@
 """Every table and figure of the paper as a grid of trainings, and the controls that it lacks."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
 
 from scalednl.config import Experiment
 from scalednl.errors import UsageError
+from scalednl.paper.inferred import inferred_cell, inferred_figure
 from scalednl.paper.scales import TINY, Scale, Setting
 from scalednl.paper.tables import printed
 
@@ -32,6 +33,8 @@ class Cell:
     column: str
     setting: Setting
     printed: float | None = None
+    inferred: str = ""
+    """Which part of the setting the paper does not print, and what it was inferred from"""
 
 
 @dataclass(frozen=True)
@@ -44,11 +47,18 @@ class Artefact:
     cells: tuple[Cell, ...]
     is_control: bool = False
     """Not in the paper"""
+    inferred: str = ""
+    """As of a cell, where it applies to all of them"""
     seeds: int | None = None
     """Of every cell; None: as many as the scale has"""
     first_seeds: int | None = None
     """So many seeds of all cells come first, then the others, then the next grid; None: the first
     seeds of all grids come before the second ones"""
+
+    def with_marks(self) -> "Artefact":
+        """The same with its inferred settings named."""
+        cells = (replace(c, inferred=inferred_cell(self.name, c.setting)) for c in self.cells)
+        return replace(self, inferred=inferred_figure(self.name), cells=tuple(cells))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -65,7 +75,7 @@ class Artefact:
 def artefacts() -> dict[str, Artefact]:
     """All of them by name, in the paper's order, the controls last."""
     return {
-        artefact.name: artefact
+        artefact.name: artefact.with_marks()
         for artefact in (
             *(_table1(), _table2(), _table3(), _table4(), _figure1(), _figure2()),
             *(_position(), _softmax_scale(), _direction(), _no_scale(), _gamma(), _depth()),
@@ -92,11 +102,8 @@ def find_artefacts(names: list[str]) -> list[Artefact]:
     for name in names:
         if name not in known and name not in groups:
             near = get_close_matches(name, [*known, *groups], n=3, cutoff=0.4)
-            hint = (
-                f"did you mean {' or '.join(near)}?"
-                if near
-                else f"there are: {', '.join([*artefacts(), *groups])}"
-            )
+            there = f"there are: {', '.join([*artefacts(), *groups])}"
+            hint = f"did you mean {' or '.join(near)}?" if near else there
             raise UsageError(f"no table or figure is called {name!r}: {hint}")
         found |= {member: known[member] for member in groups.get(name, [name])}
     return list(found.values())
@@ -125,7 +132,7 @@ def _table1() -> Artefact:
         "table1_importance",
         "Table 1. What attention needs of its vectors",
         "Test error (%) with theta and phi whole, with their magnitudes only, and with their "
-        "directions only. One head.",
+        "directions only. One head (inferred).",
         tuple(cells),
     )
 
@@ -151,8 +158,9 @@ def _table2() -> Artefact:
     return Artefact(
         "table2_initialization",
         "Table 2. How the embeddings start",
-        "Test error (%) by the initialisation of theta, phi, g and out. One head. All zero is a "
-        "block that never learns: only its batch norm's shift moves.",
+        "Test error (%) by the initialisation of theta, phi, g and out. One head (inferred). "
+        "All zero is a block that never learns, so both rows of that column are the network with "
+        "the position encoding alone.",
         tuple(cells),
     )
 
@@ -231,8 +239,8 @@ def _figure2() -> Artefact:
     return Artefact(
         "figure2_embedding_channels",
         "Figure 2. Fewer embedding channels",
-        "Test error (%) as the embedding shrinks from the block's C channels. One head. The paper "
-        "prints a curve without values.",
+        "Test error (%) as the embedding shrinks from the block's C channels. One head (inferred). "
+        "The paper prints a curve without values.",
         tuple(cells),
     )
 
@@ -254,8 +262,8 @@ def _position() -> Artefact:
     return _control(
         "control_position",
         "Control. Is it the position?",
-        "Test error (%) with and without the fixed position encoding, which the paper's code adds "
-        "before its blocks and its text never mentions.",
+        "Test error (%) with and without the fixed position encoding, which the authors' release "
+        "adds before the blocks and the paper does not mention.",
         cells(),
     )
 
@@ -264,14 +272,12 @@ def _softmax_scale() -> Artefact:
     def cells() -> Iterator[Cell]:
         for data in CIFAR:
             yield Cell("softmax", "with 1/sqrt(C)", cifar56(data, "softmax"))
-            bare = cifar56(data, "softmax", softmax_scale=1.0)
-            yield Cell("softmax", "without", bare)
+            yield Cell("softmax", "without", cifar56(data, "softmax", softmax_scale=1.0))
 
     return _control(
         "control_softmax_scale",
         "Control. Softmax with and without 1/sqrt(C)",
-        "Test error (%) with the paper's text (divided by the root of a head's width) and with "
-        "the authors' release (not divided). One head.",
+        "Test error (%) with the printed factor, and without one as in the authors' release.",
         cells(),
     )
 
@@ -292,7 +298,7 @@ def _direction() -> Artefact:
         "control_direction_softmax",
         "Control. Direction-only softmax, given a temperature",
         "Test error (%). Unit vectors bound the logits, so softmax over directions is nearly flat "
-        "at the paper's factor: its loss there may come from that and not from softmax.",
+        "at the printed factor: its loss there may come from that and not from softmax.",
         cells(),
     )
 

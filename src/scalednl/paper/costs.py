@@ -133,7 +133,10 @@ def train_images(experiment: Experiment) -> int:
 
 
 def paper_gpu_rate() -> float:
-    """Multiply-adds a second of the paper's GPU: Table 3's step of 128 images without blocks."""
+    """Multiply-adds per second of the paper's GPU, from Table 3's step without blocks.
+
+    The batch of that step is not printed; it is taken to be the training batch, 128.
+    """
     table = printed("table3_heads")
     milliseconds = dict(zip(table["heads"], table["scaled"]["train_step_ms"], strict=True))[0]
     plain = multiply_adds("preresnet56", NonLocalConfig(blocks=0), 32, 10)

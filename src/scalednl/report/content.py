@@ -15,6 +15,7 @@ from scalednl.report.costs import cost, find_records
 from scalednl.report.curves import figure2, learning_curves, other_curves
 from scalednl.report.grid import grid, in_grid
 from scalednl.report.hours import seconds_from
+from scalednl.report.printed_numbers import noise_caption, printed_numbers
 from scalednl.report.runs import Run, find_runs
 from scalednl.report.verdicts import Verdict, judge_all
 
@@ -42,6 +43,7 @@ def build_content(
         "origin": origin().as_dict(),
         "counts": _counts(runs, verdicts),
         "verdicts": [verdict.as_dict() for verdict in verdicts],
+        "printed": printed_numbers(),
         "tables": [_table(table, cells) for table in grid(cells)],
         "others": _others(cells),
         "costs": [cost(record) for record in benchmarks],
@@ -52,7 +54,8 @@ def build_content(
 
 
 def _table(table: dict[str, Any], cells: Runs) -> dict[str, Any]:
-    """A table with what is drawn of it."""
+    """A table with what is drawn of it, and the noise of its printed numbers."""
+    table["noise"] = noise_caption(artefacts()[table["name"]])
     table["curves"] = learning_curves(artefacts()[table["name"]], cells)
     table["charts"] = figure2(table) if table["name"].startswith("figure2") else []
     return table

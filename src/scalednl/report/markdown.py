@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from scalednl.report.markdown_table import markdown_table
+from scalednl.report.printed_markdown import printed_parts
 from scalednl.report.words import (
     bound,
     data_words,
@@ -29,28 +31,16 @@ def render_markdown(content: dict[str, Any]) -> str:
         parts += ["## Trainings", _others(content["others"]["rows"])]
     if content["verdicts"]:
         parts += ["## The paper's claims", _verdicts(content["verdicts"])]
+    parts += ["## What the printed numbers can carry", *printed_parts(content["printed"])]
     for table in content["tables"]:
         if table["has_ours"]:
-            parts += [f"## {table['title']}", table["caption"], _artefact(table)]
+            parts += [f"## {table['title']}{table['mark']}", _caption(table), _artefact(table)]
+            parts += [f"{note['mark']} {note['reason']}" for note in table["notes"]]
     problems = [run for run in content["runs"] if run["problem"]]
     if problems:
         rows = [[run["name"], run["problem"]] for run in problems]
-        parts += ["## Damaged runs", _table(["run", "problem"], rows)]
+        parts += ["## Damaged runs", markdown_table(["run", "problem"], rows)]
     return "\n\n".join(parts) + "\n"
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(_escape(cell) for cell in line)} |" for line in lines)
-
-
-def _escape(text: str) -> str:
-    """Text that stays text: no column of its own, no tag."""
-    text = " ".join(text.split())
-    for letter, written in (("\\", "\\\\"), ("&", "&amp;"), ("<", "&lt;"), ("|", "\\|")):
-        text = text.replace(letter, written)
-    # A link needs its "](" and code its quotes.
-    return text.replace("](", "]\\(").replace("`", "\\`")
 
 
 def _others(rows: list[dict[str, Any]]) -> str:
@@ -66,7 +56,7 @@ def _others(rows: list[dict[str, Any]]) -> str:
             ]
         )
     head = ["data", "network", "blocks", "trained for", "test error, %", "scaled - softmax", "time"]
-    return _table(head, lines)
+    return markdown_table(head, lines)
 
 
 def _verdicts(items: list[dict[str, Any]]) -> str:
@@ -80,7 +70,11 @@ def _verdicts(items: list[dict[str, Any]]) -> str:
         for item in items
     ]
     head = ["claim", "scale", "data, network", "difference", "95 % interval", "n", "verdict", "why"]
-    return _table(head, lines)
+    return markdown_table(head, lines)
+
+
+def _caption(table: dict[str, Any]) -> str:
+    return f"{table['caption']} {table['noise']}".strip()
 
 
 def _artefact(table: dict[str, Any]) -> str:
@@ -96,7 +90,8 @@ def _artefact(table: dict[str, Any]) -> str:
             for column in table["columns"]:
                 cell = row["cells"][column]
                 known = cell and cell["printed"] is not None
-                line += [printed(cell["printed"]) if known else ""] if table["has_printed"] else []
+                shown = printed(cell["printed"]) + cell["mark"] if known else ""
+                line += [shown] if table["has_printed"] else []
                 line.append(plain(cell))
             lines.append(line)
-    return _table(head, lines)
+    return markdown_table(head, lines)

@@ -3,11 +3,12 @@
 import base64
 import hashlib
 import json
+import re
 from importlib.resources import files
 from typing import Any
 
 from jinja2 import DictLoader, Environment, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from scalednl.paper.rules import LOOK_LEVEL, RULES
 from scalednl.paper.scales import SCALES
@@ -24,6 +25,7 @@ FILTERS = (
         words.difference_long,
     ),
     *(
+        words.minus,
         words.optional,
         words.claim_groups,
         words.bound,
@@ -64,7 +66,7 @@ def render_page(content: dict[str, Any], records: list[dict[str, Any]]) -> str:
 
 
 def _environment() -> Environment:
-    names = ("page.html.j2", "parts.html.j2")
+    names = ("page.html.j2", "parts.html.j2", "printed.html.j2")
     environment = Environment(
         loader=DictLoader({name: _asset(name) for name in names}),
         autoescape=True,
@@ -76,7 +78,13 @@ def _environment() -> Environment:
         environment.filters[function.__name__] = function
     # Charts are our own SVG, whose words were escaped when they were drawn.
     environment.filters["trusted"] = Markup
+    environment.filters["code_spans"] = _code_spans
     return environment
+
+
+def _code_spans(text: str) -> Markup:
+    """Text whose `quoted` parts are set as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 def _asset(name: str) -> str:
@@ -94,6 +102,7 @@ def _sections(content: dict[str, Any]) -> list[tuple[str, str]]:
         *([("trainings", "Trainings")] if content["others"]["rows"] else []),
         *([("attention", "Where it looks")] if content["attention"] else []),
         ("claims", "Claims"),
+        ("printed", "Printed numbers"),
         ("tables", "Tables and figures"),
         ("controls", "Controls"),
         *([("cost", "Cost")] if content["costs"] else []),
