@@ -7,7 +7,7 @@ from typing import Any
 
 from scalednl.paper.artefacts import artefacts
 from scalednl.records import origin
-from scalednl.report.attention import find_attention, key_shares, without_pictures
+from scalednl.report.attention import find_attention, scores_of, without_pictures
 from scalednl.report.cells import Runs, as_softmax, by_cell, describe_block, outcome
 from scalednl.report.costs import cost, find_records, judge_costs
 from scalednl.report.curves import figure2, learning_curves, other_curves
@@ -27,8 +27,9 @@ def build_content(
     counted = [run for members in cells.values() for run in members]
     attention, damaged = find_attention(runs)
     benchmarks = find_records([*folders, *bench])
-    shares = key_shares(attention)
-    verdicts = judge_all(cells, lambda run: shares.get(run.name)) + judge_costs(benchmarks)
+    scores = scores_of(attention)
+    vertical = {name: found.get("vertical_share") for name, found in scores.items()}
+    verdicts = judge_all(cells, lambda run: vertical.get(run.name)) + judge_costs(benchmarks)
     content = {
         "schema": SCHEMA,
         "origin": origin().as_dict(),

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from scalednl.paper.scales import SCALES
 from scalednl.report import words
+from scalednl.report.attention import ablation_names, score_tables
 from scalednl.report.explorer import explorer_data, map_pictures
 from scalednl.report.grid import data_words, network_words
 
@@ -24,7 +25,7 @@ FILTERS = (
         words.difference_long,
     ),
     *(words.signed, words.bound, words.plain, words.verdict_class, words.anchor),
-    *(words.score_words, words.score_title, data_words, network_words),
+    *(words.score_words, words.score_title, data_words, network_words, ablation_names),
 )
 
 
@@ -47,7 +48,9 @@ def render_page(content: dict[str, Any], records: list[dict[str, Any]]) -> str:
             explorer=explorer,
             explorer_json=Markup(_json_in_html(explorer)),
             pictures=map_pictures(records),
-            score_names=_score_names(content["attention"]),
+            score_tables=score_tables(content["attention"]),
+            scores=words.SCORES,
+            ablations=words.ABLATIONS,
         )
     )
 
@@ -89,11 +92,3 @@ def _sections(content: dict[str, Any]) -> list[tuple[str, str]]:
         ("runs", "Runs"),
         ("method", "How to read this"),
     ]
-
-
-def _score_names(attention: list[dict[str, Any]]) -> list[str]:
-    names: dict[str, None] = {}
-    for item in attention:
-        for block in item.get("blocks", ()):
-            names |= dict.fromkeys(block["scores"])
-    return list(names)
