@@ -124,6 +124,18 @@ def test_rank_one_of_equal_singular_values(monkeypatch: pytest.MonkeyPatch) -> N
     assert float(singular.iterated(torch.zeros(1, 3, 4)).energy) == 0
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rank_one_of_attention_to_one_key(dtype: torch.dtype) -> None:
+    """Rows that differ from one key by subnormal numbers only have one singular value."""
+    tiny = torch.finfo(dtype).tiny ** 0.5
+    a = torch.zeros(1, 144, 144, dtype=dtype)
+    a[..., 3] = 1
+    a[..., 4:9] = tiny * torch.rand(144, 5, dtype=dtype)
+    found = singular.iterated(a)
+    assert float(found.energy) == pytest.approx(1)
+    assert found.right[0].abs().argmax() == 3
+
+
 def test_float32_is_near_float64() -> None:
     """The energy of softmax maps in float32 is right to 1e-5."""
     theta, phi, factor = torch.randn(8, 100, 6), torch.randn(8, 100, 6), torch.rand(8) * 3

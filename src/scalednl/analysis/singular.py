@@ -15,6 +15,7 @@ from scalednl.analysis.factors import Factors
 BLOCK = 8
 """Vectors that are iterated together: convergence depends on the gap to the ninth singular value"""
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-12}
+NEGLIGIBLE = 1e-30
 STEPS = 100
 """Iterations before the eigenvectors of A^T A are computed instead"""
 
@@ -74,13 +75,28 @@ def iterated(a: Float[Tensor, "maps queries keys"]) -> RankOne:
         # Few rows from the left: batched products with few columns from the right take 5 x longer.
         image = basis @ a.mT
         rows = image @ a
-        values, rotation = torch.linalg.eigh(image @ image.mT)
-        value, top = values[:, -1:, None], rotation[..., -1:].mT
+        value, top = _largest_eigenpair(image)
         right = top @ basis
         residual = (top @ rows - value * right).norm(dim=-1)
         if (residual <= tolerance * value.squeeze(-1)).all():
             return _of_vector(a, right)
     return _of_vector(a, torch.linalg.eigh(a.mT @ a).eigenvectors[..., -1:].mT)
+
+
+def _largest_eigenpair(
+    rows: Float[Tensor, "maps width queries"],
+) -> tuple[Float[Tensor, "maps 1 1"], Float[Tensor, "maps 1 width"]]:
+    """Of rows rows^T.
+
+    In float64 and without negligible entries, because LAPACK fails on subnormal numbers, which
+    attention to a single key leads to.
+    """
+    wide = rows.double()
+    products = wide @ wide.mT
+    negligible = NEGLIGIBLE * products.abs().amax((-2, -1), keepdim=True)
+    products = torch.where(products.abs() > negligible, products, 0)
+    values, vectors = torch.linalg.eigh(products)
+    return values[:, -1:, None].to(rows), vectors[..., -1:].mT.to(rows)
 
 
 def _of_vector(
