@@ -15,6 +15,7 @@ from scalednl.config import RunSettings
 from scalednl.paper.recipes import find_recipe
 from scalednl.records.attention import decode_rows, read_attention
 from scalednl.report.build import write_report
+from scalednl.report.words import score_number
 from scalednl.train.run import run
 from tests.report.browser import opened
 
@@ -116,8 +117,9 @@ def test_scores_on_the_page_are_those_of_the_record(folder: Path, page: Page) ->
     for item in numbers["attention"]:
         for name, summary in item["blocks"][0]["scores"].items():
             number, cell = shown.pop(f"scores/{item['run']}/1/{name}")
-            assert number == f"{summary['mean']:.3g}"
-            assert f"untrained {item['blocks'][0]['untrained'][name]['mean']:.3g}" in cell
+            assert number == score_number(summary["mean"])
+            untrained = item["blocks"][0]["untrained"][name]["mean"]
+            assert cell.endswith(f"untrained {score_number(untrained)}")
         for name, error in item["ablations"]["error_pct"].items():
             assert shown.pop(f"ablations/{item['run']}/{name}")[0] == f"{error:.2f}"
     assert not shown

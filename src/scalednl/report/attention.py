@@ -9,7 +9,7 @@ from scalednl.report.clean import clean, clean_origin
 from scalednl.report.runs import Run
 from scalednl.report.words import SCORES
 
-COLUMNS = 6
+COLUMNS = 4
 """Runs beside each other in a table of scores, so that it fits a window of 1440 pixels"""
 
 

@@ -25,7 +25,8 @@ FILTERS = (
         words.difference_long,
     ),
     *(words.signed, words.bound, words.plain, words.verdict_class, words.anchor),
-    *(words.score_words, words.score_title, data_words, network_words, ablation_names),
+    *(words.score_words, words.score_title, words.score_number),
+    *(data_words, network_words, ablation_names),
 )
 
 

@@ -166,5 +166,10 @@ def score_title(name: str) -> str:
     return _names(name)[1]
 
 
+def score_number(value: float) -> str:
+    """A score to three digits after the point, or one from 10 on."""
+    return f"{value:.{3 if abs(value) < 10 else 1}f}".replace("-", "−")
+
+
 def _names(name: str) -> tuple[str, str]:
     return {**SCORES, **ABLATIONS}.get(name, (name.replace("_", " "), name.replace("_", " ")))
