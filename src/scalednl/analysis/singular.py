@@ -80,6 +80,8 @@ def iterated(a: Float[Tensor, "maps queries keys"]) -> RankOne:
         residual = (top @ rows - value * right).norm(dim=-1)
         if (residual <= tolerance * value.squeeze(-1)).all():
             return _of_vector(a, right)
+        # A second step before the next orthogonalisation, which takes as long as both products.
+        rows = (rows @ a.mT) @ a
     return _of_vector(a, torch.linalg.eigh(a.mT @ a).eigenvectors[..., -1:].mT)
 
 

@@ -83,7 +83,7 @@ def _nearer(
 def _attended(seen: BlockAttention, view: View) -> Heads:
     """y with attention over this view of theta and phi; no map is formed."""
     options = {**seen.block._attention_options(), "view": view}
-    return attend(seen, seen.theta, seen.phi, **options)
+    return _attend(seen, seen.theta, seen.phi, **options)
 
 
 def _directions(seen: BlockAttention, temperatures: PerHead) -> Heads:
@@ -91,10 +91,15 @@ def _directions(seen: BlockAttention, temperatures: PerHead) -> Heads:
     theta, phi = (apply_view(v, "direction") for v in (seen.theta, seen.phi))
     theta = theta * temperatures[..., None, None]
     heads = seen.block.heads
-    return attend(seen, theta, phi, attention="softmax", heads=heads, softmax_scale=1.0)
+    return _attend(seen, theta, phi, attention="softmax", heads=heads, softmax_scale=1.0)
 
 
-def attend(seen: BlockAttention, theta: Heads, phi: Heads, **options: object) -> Heads:
+def _attend(
+    seen: BlockAttention,
+    theta: Heads,
+    phi: Float[Tensor, "batch heads keys width"],
+    **options: object,
+) -> Heads:
     """`nonlocal_attention` over embeddings that are split into heads."""
     maps = [
         rows_to_maps(merge_heads(value), size)
