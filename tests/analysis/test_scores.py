@@ -41,7 +41,7 @@ def _spearman(first: Tensor, second: Tensor) -> Tensor:
     for values in (first.double(), second.double()):
         below = (values[None] < values[:, None]).sum(1)
         equal = (values[None] == values[:, None]).sum(1)
-        ranks.append(below + (equal + 1) / 2)
+        ranks.append(below.double() + (equal.double() + 1) / 2)
     return torch.corrcoef(torch.stack(ranks))[0, 1]
 
 

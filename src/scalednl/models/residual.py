@@ -129,25 +129,28 @@ class ResidualNetwork(nn.Module):
     def before_stack(self, x: Images) -> Float[Tensor, "batch channels map_height map_width"]:
         """The maps that the stack gets."""
         y = self.stem(x)
-        for stage in self.stages[: self.stack_stage]:
-            y = stage(y)
-        return self._stack_stage()[: self.stack_index](y)
+        for block, is_before in self._blocks():
+            y = block(y) if is_before else y
+        return y
 
     def after_stack(self, x: Features) -> Float[Tensor, "batch features map_height map_width"]:
         """The maps before the global average, from what the stack returns."""
-        x = self._stack_stage()[self.stack_index :](x)
-        for stage in self.stages[self.stack_stage + 1 :]:
-            x = stage(x)
+        for block, is_before in self._blocks():
+            x = x if is_before else block(x)
         return F.relu(self.norm(x))
 
     def classify(self, maps: Features) -> Float[Tensor, "batch classes"]:
         """Class scores of the maps before the global average."""
         return self.classifier(maps.mean((2, 3)))
 
-    def _stack_stage(self) -> nn.Sequential:
-        stage = self.stages[self.stack_stage]
-        assert isinstance(stage, nn.Sequential)
-        return stage
+    def _blocks(self) -> list[tuple[nn.Module, bool]]:
+        """Every residual block in order, and whether it comes before the stack."""
+        place = self.stack_stage, self.stack_index
+        found = []
+        for number, stage in enumerate(self.stages):
+            assert isinstance(stage, nn.Sequential)
+            found += [(block, (number, index) < place) for index, block in enumerate(stage)]
+        return found
 
 
 def _shortcut(inputs: int, outputs: int, stride: int) -> nn.Conv2d | None:
