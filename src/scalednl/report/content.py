@@ -8,7 +8,7 @@ from typing import Any
 from scalednl.paper.answers import ANSWERS
 from scalednl.paper.artefacts import artefacts
 from scalednl.records import origin
-from scalednl.report.attention import find_attention, key_shares, without_pictures
+from scalednl.report.attention import find_attention, scores_of, without_pictures
 from scalednl.report.cells import Runs, as_softmax, by_cell, describe_block, outcome
 from scalednl.report.cost_claims import judge_costs
 from scalednl.report.costs import cost, find_records
@@ -31,11 +31,9 @@ def build_content(
     counted = [run for members in cells.values() for run in members]
     attention, damaged = find_attention(runs)
     benchmarks = find_records([*folders, *bench])
-    shares = key_shares(attention)
+    scores = scores_of(attention)
     verdicts = judge_all(
-        cells,
-        lambda run, name: shares.get(run.name) if name == "vertical_share" else None,
-        seconds_from(counted),
+        cells, lambda run, name: scores.get(run.name, {}).get(name), seconds_from(counted)
     )
     verdicts += judge_costs(benchmarks)
     content = {

@@ -13,6 +13,7 @@ from markupsafe import Markup, escape
 from scalednl.paper.rules import LOOK_LEVEL, RULES
 from scalednl.paper.scales import SCALES
 from scalednl.report import words
+from scalednl.report.attention import ablation_names, score_tables
 from scalednl.report.explorer import explorer_data, map_pictures
 
 FILTERS = (
@@ -35,7 +36,14 @@ FILTERS = (
         words.plain,
     ),
     *(words.verdict_class, words.anchor),
-    *(words.score_words, words.score_title, words.data_words, words.network_words),
+    *(
+        words.score_words,
+        words.score_title,
+        words.score_number,
+        words.data_words,
+        words.network_words,
+    ),
+    ablation_names,
 )
 
 
@@ -58,7 +66,9 @@ def render_page(content: dict[str, Any], records: list[dict[str, Any]]) -> str:
             explorer=explorer,
             explorer_json=Markup(_json_in_html(explorer)),
             pictures=map_pictures(records),
-            score_names=_score_names(content["attention"]),
+            score_tables=score_tables(content["attention"]),
+            scores=words.SCORES,
+            ablations=words.ABLATIONS,
             looks=RULES["lite"].looks,
             look_level=LOOK_LEVEL,
         )
@@ -109,11 +119,3 @@ def _sections(content: dict[str, Any]) -> list[tuple[str, str]]:
         ("runs", "Runs"),
         ("method", "How to read this"),
     ]
-
-
-def _score_names(attention: list[dict[str, Any]]) -> list[str]:
-    names: dict[str, None] = {}
-    for item in attention:
-        for block in item.get("blocks", ()):
-            names |= dict.fromkeys(block["scores"])
-    return list(names)

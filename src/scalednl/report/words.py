@@ -9,32 +9,67 @@ from scalednl.paper.artefacts import NETWORKS
 SCORES = {
     "key_share": (
         "key share",
-        "share of the map's variance that keys alone explain: 1 is pure vertical lines",
+        "of the logits: the variance of their key-only term over that of key-only and pairwise "
+        "terms; equal for equal embeddings whatever the attention",
+    ),
+    "vertical_share": (
+        "vertical share",
+        "the same of the map itself, after softmax: 1 is pure vertical lines",
+    ),
+    "length_rank": (
+        "length rank",
+        "rank correlation over keys of the key-only term with the key's distance from the mean key",
+    ),
+    "cosine_rank": (
+        "cosine rank",
+        "rank correlation over keys of the key-only term with the cosine between the key, less the "
+        "mean key, and the mean query",
+    ),
+    "query_angles": (
+        "query angles",
+        "angular variation of the queries: 0 if all point one way, 1 if they cancel out",
     ),
     "query_dependence": (
         "query dependence",
-        "mean cosine distance between the rows of two queries: 0 if all look at the same",
+        "mean cosine distance between the rows of two queries, every row less its mean: 0 if all "
+        "have one shape, 0.5 if they are orthogonal on average",
     ),
-    "norm_correlation_mean": (
-        "norm correlation, mean",
-        "correlation over keys of the attention a key gets on average with its length",
+    "rank_one_energy": (
+        "rank-one energy",
+        "share of the map's sum of squares in its best rank-one approximation",
     ),
-    "norm_correlation_rms": (
-        "norm correlation, size",
-        "the same for the size of attention; without softmax it is high by construction",
+    "top_keys_share": (
+        "top keys",
+        "softmax only: share of all attention in the 1 % of keys that get most",
     ),
-    "effective_keys": ("effective keys", "at how many keys a query looks: exp of the entropy"),
+    "effective_keys": (
+        "effective keys",
+        "softmax only: at how many keys a query looks, exp of the entropy",
+    ),
     "effective_key_share": ("share of keys", "effective keys, divided by the number of keys"),
     "kept_by_magnitude": (
         "kept by magnitude",
-        "share of the block's output left when attention sees only lengths",
+        "share of the block's branch that is left when attention sees only lengths",
     ),
     "kept_by_direction": (
         "kept by direction",
-        "share of the block's output left when attention sees only directions",
+        "the same with directions only; softmax at the best temperature per image and head",
     ),
 }
-"""Short and long names of scores; the others are their own names"""
+"""Short names and definitions of scores; others are called by their own name"""
+ABLATIONS = {
+    "unchanged": ("as trained", "the network as it is"),
+    "column_mean": ("column mean", "every query gets the same row, the mean of all rows"),
+    "pair": ("pair term", "the map without the main effects of key and query; its mean is kept"),
+    "rank_one": ("rank one", "the best rank-one approximation"),
+    "uniform": ("uniform", "the map's mean in every entry"),
+    "magnitude": ("lengths only", "attention sees only the lengths of queries and keys"),
+    "direction": (
+        "directions only",
+        "attention sees only the directions, softmax with the temperature it was trained with",
+    ),
+}
+"""Short names and definitions of what the maps of all blocks are replaced with"""
 
 
 DATA_WORDS = {
@@ -208,10 +243,19 @@ def anchor(name: str) -> str:
 
 
 def score_words(name: str) -> str:
-    """A score's name in a table's head."""
-    return SCORES.get(name, (name.replace("_", " "), ""))[0]
+    """A short name for a score or an ablation."""
+    return _names(name)[0]
 
 
 def score_title(name: str) -> str:
-    """What a score is, for the pointer."""
-    return SCORES.get(name, ("", name.replace("_", " ")))[1]
+    """The definition of a score or an ablation."""
+    return _names(name)[1]
+
+
+def score_number(value: float) -> str:
+    """A score to three digits after the point, or one from 10 on."""
+    return f"{value:.{3 if abs(value) < 10 else 1}f}".replace("-", "−")
+
+
+def _names(name: str) -> tuple[str, str]:
+    return {**SCORES, **ABLATIONS}.get(name, (name.replace("_", " "), name.replace("_", " ")))
