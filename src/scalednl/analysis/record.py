@@ -18,7 +18,7 @@ from scalednl.files import replacing
 from scalednl.records import origin
 from scalednl.records.attention import write_attention
 from scalednl.records.run import RunFolder
-from scalednl.statistics import summarise
+from scalednl.stats import summarise
 
 
 def record_run(

@@ -114,8 +114,17 @@ def image_multiply_adds(experiment: Experiment) -> int:
     """Of one image, forward."""
     pairs, data = experiment.pairs, experiment.data
     side = SIDES.get(data, pairs.side)
-    classes = CLASSES.get(data, pairs.orientations)
-    return multiply_adds(experiment.model, experiment.block, side, classes)
+    return multiply_adds(experiment.model, experiment.block, side, num_classes(experiment))
+
+
+def num_classes(experiment: Experiment) -> int:
+    """Classes of an experiment's data."""
+    return CLASSES.get(experiment.data, experiment.pairs.orientations)
+
+
+def chance_error_pct(experiment: Experiment) -> float:
+    """The error of guessing, which is what a diverged training counts as."""
+    return 100 * (1 - 1 / num_classes(experiment))
 
 
 def train_images(experiment: Experiment) -> int:

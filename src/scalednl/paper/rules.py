@@ -10,6 +10,8 @@ FIXED_LEVEL = 0.05
 POWER = 0.8
 OFTEN = 1 / 3
 """What "often diverges" is taken to mean: more than one training in three"""
+OFTEN_SEEDS = 8
+"""Trainings after which "often" is judged where results are looked at several times"""
 LINEAR = (0.9, 1.1)
 """Exponents that count as linear"""
 

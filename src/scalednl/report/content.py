@@ -5,16 +5,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from scalednl.paper.answers import ANSWERS
 from scalednl.paper.artefacts import artefacts
 from scalednl.records import origin
 from scalednl.report.attention import find_attention, key_shares, without_pictures
 from scalednl.report.cells import Runs, as_softmax, by_cell, describe_block, outcome
-from scalednl.report.costs import cost, find_records, judge_costs
+from scalednl.report.cost_claims import judge_costs
+from scalednl.report.costs import cost, find_records
 from scalednl.report.curves import figure2, learning_curves, other_curves
 from scalednl.report.grid import grid, in_grid
+from scalednl.report.hours import seconds_from
 from scalednl.report.printed_numbers import noise_caption, printed_numbers
 from scalednl.report.runs import Run, find_runs
-from scalednl.report.verdicts import FAILS, HOLDS, UNCLEAR, judge_all
+from scalednl.report.verdicts import Verdict, judge_all
 
 SCHEMA = 1
 
@@ -29,12 +32,17 @@ def build_content(
     attention, damaged = find_attention(runs)
     benchmarks = find_records([*folders, *bench])
     shares = key_shares(attention)
-    verdicts = judge_all(cells, lambda run: shares.get(run.name)) + judge_costs(benchmarks)
+    verdicts = judge_all(
+        cells,
+        lambda run, name: shares.get(run.name) if name == "vertical_share" else None,
+        seconds_from(counted),
+    )
+    verdicts += judge_costs(benchmarks)
     content = {
         "schema": SCHEMA,
         "origin": origin().as_dict(),
         "counts": _counts(runs, verdicts),
-        "verdicts": verdicts,
+        "verdicts": [verdict.as_dict() for verdict in verdicts],
         "printed": printed_numbers(),
         "tables": [_table(table, cells) for table in grid(cells)],
         "others": _others(cells),
@@ -53,13 +61,13 @@ def _table(table: dict[str, Any], cells: Runs) -> dict[str, Any]:
     return table
 
 
-def _counts(runs: Sequence[Run], verdicts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    told = Counter(verdict["verdict"] for verdict in verdicts)
+def _counts(runs: Sequence[Run], verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    told = Counter(verdict.answer for verdict in verdicts)
     return {
         "runs": len(runs),
         "status": dict(sorted(Counter(run.status for run in runs).items())),
         "seconds": sum(float(run.result.get("seconds") or 0) for run in runs),
-        "verdicts": {name: told.get(name, 0) for name in (HOLDS, FAILS, UNCLEAR)},
+        "verdicts": {name: told.get(name, 0) for name in ANSWERS},
     }
 
 

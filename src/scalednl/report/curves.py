@@ -9,8 +9,8 @@ from scalednl.config import Experiment
 from scalednl.paper.artefacts import Artefact, artefacts
 from scalednl.paper.scales import SCALES, Scale
 from scalednl.report.cells import Runs, describe_block
-from scalednl.report.grid import data_words, network_words
 from scalednl.report.runs import Run
+from scalednl.report.words import data_words, network_words
 
 CURVES = 8
 """In one plot"""

@@ -4,29 +4,13 @@ from dataclasses import replace
 from typing import Any
 
 from scalednl.config import Experiment
-from scalednl.paper.artefacts import NETWORKS, Artefact, Cell, artefacts
+from scalednl.paper.artefacts import Artefact, Cell, artefacts
 from scalednl.paper.scales import SCALES, Scale
 from scalednl.report.cells import Runs, describe_block, outcome
+from scalednl.report.words import data_words, network_words
 
-DATA_WORDS = {
-    "cifar10": "CIFAR-10",
-    "cifar100": "CIFAR-100",
-    "tiny-imagenet": "Tiny-ImageNet",
-    "pairs": "pairs (generated)",
-}
 MARKS = "†‡§¶"
 """Marks of inferred settings, in the order of their footnotes"""
-NETWORK_WORDS = {ours: paper for paper, ours in NETWORKS.items()}
-
-
-def data_words(name: str) -> str:
-    """A data set as people write it."""
-    return DATA_WORDS.get(name, name)
-
-
-def network_words(name: str) -> str:
-    """A network as the paper writes it, the paper's own or a smaller one."""
-    return NETWORK_WORDS.get(name, name.replace("preresnet", "PreResNet").replace("wrn", "WRN-"))
 
 
 def grid(runs: Runs) -> list[dict[str, Any]]:

@@ -2,10 +2,20 @@
 
 from typing import Any
 
-from scalednl.report.grid import data_words, network_words
 from scalednl.report.markdown_table import markdown_table
 from scalednl.report.printed_markdown import printed_parts
-from scalednl.report.words import difference, duration, plain, printed
+from scalednl.report.words import (
+    bound,
+    data_words,
+    difference,
+    duration,
+    interval,
+    needed,
+    network_words,
+    place,
+    plain,
+    printed,
+)
 
 
 def render_markdown(content: dict[str, Any]) -> str:
@@ -52,16 +62,15 @@ def _others(rows: list[dict[str, Any]]) -> str:
 def _verdicts(items: list[dict[str, Any]]) -> str:
     lines = [
         [
-            *(item["says"], item["scale"]),
-            f"{data_words(item['data'])}, {network_words(item['network'])}",
-            *(difference(item["contrast"]) if item["contrast"] else "", item["verdict"]),
-            item["why"],
+            *(item["says"], item["scale"], place(item)),
+            "" if item["mean"] is None else bound(item["mean"], item["quantity"]),
+            *(interval(item, item["quantity"]), str(item["n"] or ""), item["answer"]),
+            " ".join(part for part in (item["why"], needed(item)) if part),
         ]
         for item in items
     ]
-    return markdown_table(
-        ["claim", "scale", "data, network", "difference", "verdict", "why"], lines
-    )
+    head = ["claim", "scale", "data, network", "difference", "95 % interval", "n", "verdict", "why"]
+    return markdown_table(head, lines)
 
 
 def _caption(table: dict[str, Any]) -> str:

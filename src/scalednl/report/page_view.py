@@ -10,10 +10,10 @@ from typing import Any
 from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup, escape
 
+from scalednl.paper.rules import LOOK_LEVEL, RULES
 from scalednl.paper.scales import SCALES
 from scalednl.report import words
 from scalednl.report.explorer import explorer_data, map_pictures
-from scalednl.report.grid import data_words, network_words
 
 FILTERS = (
     *(
@@ -24,8 +24,18 @@ FILTERS = (
         words.difference_pieces,
         words.difference_long,
     ),
-    *(words.minus, words.signed, words.bound, words.plain, words.verdict_class, words.anchor),
-    *(words.score_words, words.score_title, data_words, network_words),
+    *(
+        words.minus,
+        words.optional,
+        words.claim_groups,
+        words.bound,
+        words.interval,
+        words.place,
+        words.needed,
+        words.plain,
+    ),
+    *(words.verdict_class, words.anchor),
+    *(words.score_words, words.score_title, words.data_words, words.network_words),
 )
 
 
@@ -49,6 +59,8 @@ def render_page(content: dict[str, Any], records: list[dict[str, Any]]) -> str:
             explorer_json=Markup(_json_in_html(explorer)),
             pictures=map_pictures(records),
             score_names=_score_names(content["attention"]),
+            looks=RULES["lite"].looks,
+            look_level=LOOK_LEVEL,
         )
     )
 

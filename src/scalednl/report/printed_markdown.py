@@ -3,9 +3,8 @@
 from typing import Any
 
 from scalednl.paper.printed_noise import DATA
-from scalednl.report.grid import data_words
 from scalednl.report.markdown_table import markdown_table
-from scalednl.report.words import minus
+from scalednl.report.words import data_words, minus
 
 
 def printed_parts(printed: dict[str, Any]) -> list[str]:

@@ -31,8 +31,7 @@ from scalednl.paper.printed_noise import (
 )
 from scalednl.paper.provenance import CHOICES
 from scalednl.paper.scales import SCALES
-from scalednl.report.grid import data_words
-from scalednl.report.words import minus
+from scalednl.report.words import data_words, minus
 
 CHART_START = -0.25
 """Left end of the chart's axes, in points"""

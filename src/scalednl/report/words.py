@@ -3,7 +3,8 @@
 import re
 from typing import Any
 
-from scalednl.report.verdicts import FAILS, HOLDS
+from scalednl.paper.answers import FAILS, HOLDS, OPEN, SAME
+from scalednl.paper.artefacts import NETWORKS
 
 SCORES = {
     "key_share": (
@@ -34,6 +35,25 @@ SCORES = {
     ),
 }
 """Short and long names of scores; the others are their own names"""
+
+
+DATA_WORDS = {
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "tiny-imagenet": "Tiny-ImageNet",
+    "pairs": "pairs (generated)",
+}
+NETWORK_WORDS = {ours: paper for paper, ours in NETWORKS.items()}
+
+
+def data_words(name: str) -> str:
+    """A data set as people write it."""
+    return DATA_WORDS.get(name, name)
+
+
+def network_words(name: str) -> str:
+    """A network as the paper writes it, the paper's own or a smaller one."""
+    return NETWORK_WORDS.get(name, name.replace("preresnet", "PreResNet").replace("wrn", "WRN-"))
 
 
 def duration(seconds: float | None) -> str:
@@ -78,7 +98,7 @@ def difference_pieces(contrast: dict[str, Any]) -> list[str]:
     pieces = [minus(contrast["mean"])]
     if contrast["low"] is not None:
         pieces.append(f"[{minus(contrast['low'])}, {minus(contrast['high'])}]")
-    return [*pieces, f"p {contrast['p']:.2g}"] if contrast["n"] > 1 else pieces
+    return [*pieces, f"p {contrast['p']:.2g}"] if contrast["p"] is not None else pieces
 
 
 def difference_long(contrast: dict[str, Any]) -> str:
@@ -86,19 +106,84 @@ def difference_long(contrast: dict[str, Any]) -> str:
     text = f"{minus(contrast['mean'])} points over {contrast['n']} common seeds"
     if contrast["low"] is not None:
         text += f", 95 % interval {minus(contrast['low'])} to {minus(contrast['high'])}"
-    return f"{text}; sign-flip p = {contrast['p']:.2g}."
-
-
-def signed(contrast: dict[str, Any], quantity: str) -> str:
-    """A claim's difference in its unit, with n."""
-    unit = " points" if quantity == "error" else ""
-    digits = 2 if quantity == "error" else 3
-    return f"{minus(contrast['mean'], digits)}{unit}, n {contrast['n']}"
+    return text + (f"; t test, p = {contrast['p']:.2g}." if contrast["p"] is not None else ".")
 
 
 def bound(value: float, quantity: str) -> str:
-    """An end of a claim's interval."""
+    """A mean or an end of its interval, in a claim's digits."""
     return minus(value, 2 if quantity == "error" else 3)
+
+
+def interval(item: dict[str, Any], quantity: str) -> str:
+    """A verdict's interval, or nothing."""
+    if item["low"] is None:
+        return ""
+    return f"[{bound(item['low'], quantity)}, {bound(item['high'], quantity)}]"
+
+
+def optional(value: float | None) -> str:
+    """A number to two digits, or nothing."""
+    return "" if value is None else f"{value:.2g}"
+
+
+def claim_groups(items: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """The main claims, the others, questions of this project, and cost, as far as there are any."""
+    groups: dict[str, list[dict[str, Any]]] = {
+        name: []
+        for name in (
+            "Main claims of the paper, corrected for their number",
+            "Other claims of the paper, each by itself",
+            "Questions of this project",
+            "Cost, from benchmarks",
+        )
+    }
+    main, others, ours, cost = groups.values()
+    for item in items:
+        if item["quantity"] == "cost":
+            cost.append(item)
+        elif item["is_ours"]:
+            ours.append(item)
+        else:
+            (main if item["is_primary"] else others).append(item)
+    return [(name, group) for name, group in groups.items() if group]
+
+
+def place(item: dict[str, Any]) -> str:
+    """Where a verdict was reached: data sets and networks, or the benchmark."""
+    if item["where"] or not item["rows"]:
+        return item["where"]
+    rows = [(data_words(row["data"]), network_words(row["network"])) for row in item["rows"]]
+    return "; ".join(dict.fromkeys(f"{data}, {network}" for data, network in rows))
+
+
+def needed(item: dict[str, Any]) -> str:
+    """What would settle an open verdict, in a sentence; nothing for the others."""
+    more = item["more"]
+    if item["answer"] != OPEN or more is None:
+        return ""
+    parts = [
+        text
+        for name, when in (
+            ("if_mean_stays", "if the mean stays"),
+            (
+                "for_margin",
+                f"to see {item['margin'] or 0:g} points"
+                if item["margin"]
+                else "to see a difference that matters",
+            ),
+        )
+        if (text := _more(more[name], when))
+    ]
+    return f"Would settle it: {'; '.join(parts)}." if parts else ""
+
+
+def _more(found: dict[str, Any] | None, when: str) -> str:
+    if found is None:
+        return ""
+    if found["seeds"] is None:
+        return f"no number of seeds {when}"
+    beyond = "" if found["within_looks"] else ", beyond the declared looks"
+    return f"{found['more']} more seeds ({duration(3600 * found['hours'])} here) {when}{beyond}"
 
 
 def plain(cell: dict[str, Any] | None) -> str:
@@ -113,7 +198,8 @@ def plain(cell: dict[str, Any] | None) -> str:
 
 def verdict_class(verdict: str) -> str:
     """The class that colours a verdict."""
-    return {HOLDS: "holds", FAILS: "fails"}.get(verdict, "unclear")
+    classes: dict[str, str] = {HOLDS: "holds", FAILS: "fails", SAME: "same"}
+    return classes.get(verdict, "open")
 
 
 def anchor(name: str) -> str:
