@@ -40,9 +40,17 @@ def _hour(_: Experiment) -> float:
 
 def _judge(folder: Path, name: str, scale: str = "lite") -> Verdict:
     runs = by_cell(find_runs([folder]))
-    found = judge(_claim(name), SCALES[scale], runs, _no_score, _hour)
+    found = judge(_claim(name), SCALES[scale], runs, _no_score)
     assert found is not None
     return found
+
+
+def _settled(folder: Path, name: str, scale: str = "lite") -> Verdict:
+    """The verdict as the page has it: corrected, and with what would settle it."""
+    runs = by_cell(find_runs([folder]))
+    return next(
+        one for one in judge_all(runs, _no_score, _hour) if (one.claim, one.scale) == (name, scale)
+    )
 
 
 def _write(
@@ -216,7 +224,7 @@ def test_too_little_is_open_with_the_reason(
     ((_, experiments), *_) = _claim("scaled-beats-softmax").at(SCALES["smoke"])
     for experiment, errors in zip(experiments, (softmax, scaled), strict=True):
         write_cell(tmp_path, experiment, errors)
-    found = _judge(tmp_path, "scaled-beats-softmax", "smoke")
+    found = _settled(tmp_path, "scaled-beats-softmax", "smoke")
     assert found.answer == OPEN
     assert why in found.why
     assert found.more is not None
@@ -227,7 +235,7 @@ def test_runs_of_another_scale_do_not_count(tmp_path: Path) -> None:
     """Runs of the full recipe say nothing about the miniature, and the other way round."""
     _write(tmp_path, "scaled-beats-softmax", 2.0, 6, scale="paper")
     runs = by_cell(find_runs([tmp_path]))
-    assert judge(_claim("scaled-beats-softmax"), SCALES["lite"], runs, _no_score, _hour) is None
+    assert judge(_claim("scaled-beats-softmax"), SCALES["lite"], runs, _no_score) is None
     assert {one.scale for one in judge_all(runs, _no_score, _hour)} == {"paper"}
 
 
@@ -248,7 +256,7 @@ def test_scores_are_judged_by_seeds(tmp_path: Path) -> None:
         )
 
     runs = by_cell(find_runs([tmp_path]))
-    found = judge(_claim("softmax-maps-are-vertical"), SCALES["lite"], runs, share, _hour)
+    found = judge(_claim("softmax-maps-are-vertical"), SCALES["lite"], runs, share)
     assert found is not None
     assert (found.answer, found.n, found.margin) == (HOLDS, 4, 0.05)
     assert found.mean == pytest.approx(0.4 + sum(NOISE[:4]) / 40)
@@ -257,7 +265,7 @@ def test_scores_are_judged_by_seeds(tmp_path: Path) -> None:
 def test_an_open_claim_says_what_would_settle_it(tmp_path: Path) -> None:
     """More seeds and hours, at a declared look or beyond them, both numbers."""
     _write(tmp_path, "scaled-beats-softmax", 0.3, 4, spread=3.0)
-    found = _judge(tmp_path, "scaled-beats-softmax")
+    found = _settled(tmp_path, "scaled-beats-softmax")
     assert found.answer == OPEN
     assert found.more is not None
     stays, power = found.more.if_mean_stays, found.more.for_margin
@@ -285,6 +293,11 @@ def test_main_claims_are_corrected_for_their_number(tmp_path: Path) -> None:
     assert main.answer == OPEN
     assert "holds by itself, but not after correction" in main.why
     assert (other.answer, other.p_corrected) == (HOLDS, None)
+    settled = _settled(tmp_path, "scaled-beats-softmax")
+    assert settled.more is not None
+    assert settled.more.if_mean_stays is not None
+    assert (settled.more.if_mean_stays.more(6) or 0) > 0
+    assert _settled(tmp_path, "scaled-heads-help").more is None
 
 
 def test_arms_are_described(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def answer_often(k: int, n: int) -> Answered:
 
 
 def settled_if_mean_stays(
-    kind: Kind, mean: float, sd: float, margin: float, rule: Rule
+    kind: Kind, mean: float, sd: float, margin: float, rule: Rule, level: float
 ) -> Needed | None:
     """Seeds at which the present mean would be an answer; `sd` is that of one seed's contrast."""
     if kind in ("often", "always"):
@@ -107,15 +107,17 @@ def settled_if_mean_stays(
         "comparable": abs(margin - abs(mean)),
         "severe": abs(mean - margin),
     }[kind]
-    return _at_a_look(seeds_if_mean_stays(distance, sd, rule.level), rule)
+    return _at_a_look(seeds_if_mean_stays(distance, sd, level), rule)
 
 
-def settled_by_power(kind: Kind, sd: float, margin: float, rule: Rule) -> Needed | None:
+def settled_by_power(
+    kind: Kind, sd: float, margin: float, rule: Rule, level: float
+) -> Needed | None:
     """Seeds that would show a difference of the margin, or its absence, four times in five."""
     if kind in ("often", "always"):
         return None
     find = seeds_for_equivalence if kind == "comparable" else seeds_for_power
-    return _at_a_look(find(margin, sd, rule.level, POWER), rule)
+    return _at_a_look(find(margin, sd, level, POWER), rule)
 
 
 def _at_a_look(seeds: int | None, rule: Rule) -> Needed:

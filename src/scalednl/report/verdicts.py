@@ -130,14 +130,15 @@ def judge_all(runs: Runs, scores: Scores, seconds: Seconds) -> list[Verdict]:
     """Every claim at every scale that has runs for it, those of the full recipe first."""
     found: list[Verdict] = []
     for scale in reversed(SCALES.values()):
-        judged = [judge(claim, scale, runs, scores, seconds) for claim in claims()]
-        found += corrected([one for one in judged if one is not None], scale)
+        by_name = {claim.name: claim for claim in claims()}
+        judged = [judge(claim, scale, runs, scores) for claim in by_name.values()]
+        for one in corrected([one for one in judged if one is not None], scale):
+            rows = row_values(by_name[one.claim], scale, runs, scores)
+            found.append(replace(one, more=what_settles(by_name[one.claim], one, rows, seconds)))
     return found
 
 
-def judge(
-    claim: Claim, scale: Scale, runs: Runs, scores: Scores, seconds: Seconds
-) -> Verdict | None:
+def judge(claim: Claim, scale: Scale, runs: Runs, scores: Scores) -> Verdict | None:
     """A claim by itself; None where no run has anything to do with it."""
     rows = row_values(claim, scale, runs, scores)
     if not rows or (claim.kind == "always" and len(list(claim.at(scale))) < 2):
@@ -154,9 +155,8 @@ def judge(
     verdict = replace(verdict, rows=described)
     usable = [(row, found) for row in rows if (found := estimate(row.values)) is not None]
     if not usable:
-        more = _more(claim, [(row, None) for row in rows], rule, seconds)
-        return replace(verdict, why=described[0].why, more=more)
-    return _joined(claim, verdict, usable, rows, rule, seconds)
+        return replace(verdict, why=described[0].why)
+    return _joined(claim, verdict, usable, rows, rule)
 
 
 def _joined(
@@ -165,7 +165,6 @@ def _joined(
     usable: Sequence[tuple[Values, Estimate]],
     rows: Sequence[Values],
     rule: Rule,
-    seconds: Seconds,
 ) -> Verdict:
     """The verdict over the rows that have enough seeds."""
     joint = pooled([found for _, found in usable])
@@ -186,7 +185,6 @@ def _joined(
         n=min(len(row.seeds) for row, _ in usable),
         p=found.p,
         margin=margin,
-        more=_more(claim, usable, rule, seconds),
     )
     return replace(verdict, why=_why(verdict, len(usable), len(rows)))
 
@@ -218,15 +216,16 @@ def _described(claim: Claim, row: Values, rule: Rule) -> RowVerdict:
         diverged=row.diverged,
         margin=row.margin,
         answer=OPEN if told is None else told.answer,
-        why=_row_why(row, rule),
+        why=_row_why(claim, row, rule),
     )
 
 
-def _row_why(row: Values, rule: Rule) -> str:
+def _row_why(claim: Claim, row: Values, rule: Rule) -> str:
     """What stands in the way of an answer, if anything does."""
     n, least = len(row.seeds), rule.looks[0] if rule.looks else 2
     if not row.available:
-        return "no seed has all the trainings it needs"
+        what = "trainings" if claim.quantity == "error" else "records of attention"
+        return f"no seed has all the {what} it needs"
     if n < 2:
         return f"{_seeds(row.available)} so far; the first look is at {least}"
     if estimate(row.values) is None:
@@ -261,38 +260,48 @@ def _often(verdict: Verdict, rows: Sequence[Values], rule: Rule) -> Verdict:
     return replace(verdict, answer=found.answer, why=why, n=n, p=found.p)
 
 
-def _more(
-    claim: Claim,
-    rows: Sequence[tuple[Values, Estimate | None]],
-    rule: Rule,
-    seconds: Seconds,
-) -> More:
-    """Seeds and hours that would settle it: if the mean stays, and for a difference that matters.
+def what_settles(
+    claim: Claim, verdict: Verdict, rows: Sequence[Values], seconds: Seconds
+) -> More | None:
+    """Seeds and hours that would settle an open verdict: if its mean stays, and for its margin.
 
-    The deviation is taken at its upper 80 % limit; before there are seeds, it is assumed.
+    The deviation is taken at its upper 80 % limit; before there are seeds, it is assumed. A main
+    claim must reach its level after correction, as things stand.
     """
-    n = min(len(row.seeds) for row, _ in rows)
-    experiments = {one.cell: one for row, _ in rows for one in row.experiments}
+    if verdict.answer != OPEN or claim.kind == "often":
+        return None
+    rule = RULES[verdict.scale]
+    level = verdict.level
+    if verdict.p and verdict.p_corrected and verdict.p_corrected < 1:
+        level *= verdict.p / verdict.p_corrected
+    known = [(row, found) for row in rows if (found := estimate(row.values)) is not None]
+    chosen: Sequence[tuple[Values, Estimate | None]] = known or [(row, None) for row in rows]
+    n = min(len(row.seeds) for row, _ in chosen)
+    experiments = {one.cell: one for row, _ in chosen for one in row.experiments}
     hours = sum(seconds(one) for one in experiments.values()) / 3600
     if claim.kind == "always":
         # As many as the row that needs most.
-        each = [_needed("better", [one], claim, rule) for one in rows]
+        each = [_needed("better", [one], claim, rule, level) for one in chosen]
         return More(_most([a for a, _ in each]), _most([b for _, b in each]), n, hours)
-    return More(*_needed(claim.kind, rows, claim, rule), n, hours)
+    return More(*_needed(claim.kind, chosen, claim, rule, level), n, hours)
 
 
 def _needed(
-    kind: Kind, rows: Sequence[tuple[Values, Estimate | None]], claim: Claim, rule: Rule
+    kind: Kind,
+    rows: Sequence[tuple[Values, Estimate | None]],
+    claim: Claim,
+    rule: Rule,
+    level: float,
 ) -> tuple[Needed | None, Needed | None]:
     margin = math.fsum(row.margin for row, _ in rows) / len(rows)
     found = [one for _, one in rows if one is not None]
     if not found:
         sd = assumed_sd(claim, rows[0][0], rule) / math.sqrt(len(rows))
-        return None, settled_by_power(kind, sd, margin, rule)
+        return None, settled_by_power(kind, sd, margin, rule, level)
     joint, n = pooled(found), min(len(row.seeds) for row, _ in rows)
     sd = upper_sd(joint.error * math.sqrt(n), joint.df)
-    stays = settled_if_mean_stays(kind, joint.mean, sd, margin, rule)
-    return stays, settled_by_power(kind, sd, margin, rule)
+    stays = settled_if_mean_stays(kind, joint.mean, sd, margin, rule, level)
+    return stays, settled_by_power(kind, sd, margin, rule, level)
 
 
 def _most(needed: Sequence[Needed | None]) -> Needed | None:

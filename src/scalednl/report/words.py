@@ -167,7 +167,7 @@ def needed(item: dict[str, Any]) -> str:
             ("if_mean_stays", "if the mean stays"),
             (
                 "for_margin",
-                f"to see {item['margin'] or 0:g} points"
+                f"to see {item['margin']:.3g} points"
                 if item["margin"]
                 else "to see a difference that matters",
             ),

@@ -120,7 +120,7 @@ def _outlook(
     sees = detectable(n, sd, rule.level, POWER) if n > 1 else None
     mean = math.fsum(known) / len(known) if len(known) == len(rows) else None
     kind = "better" if claim.kind == "always" else claim.kind
-    needed = settled_by_power(kind, sd, margin, rule)
+    needed = settled_by_power(kind, sd, margin, rule, rule.level)
     return Outlook(claim, len(rows), n, sees, margin, mean, needed, hours)
 
 
