@@ -8,11 +8,11 @@ from scalednl.paper.contradictions import contradictions
 from scalednl.paper.printed_contrasts import (
     LARGER,
     SAME,
-    Contrast,
+    PrintedContrast,
     design_powers,
-    power_of,
     printed_contrasts,
-    seeds_for_power,
+    seeds_per_group,
+    two_group_power,
 )
 from scalednl.paper.printed_noise import (
     CIFAR,
@@ -29,7 +29,7 @@ from scalednl.paper.printed_noise import (
 )
 
 
-def _contrast(name: str, data: str) -> Contrast:
+def _contrast(name: str, data: str) -> PrintedContrast:
     (found,) = (c for c in printed_contrasts() if (c.name, c.data) == (name, data))
     return found
 
@@ -135,12 +135,12 @@ def test_p_counts_the_placebos() -> None:
         assert found.p(terms) == pytest.approx(0.05, abs=1e-4)
 
 
-def test_seeds_for_power_are_the_textbook_ones() -> None:
+def test_seeds_per_group_are_the_textbook_ones() -> None:
     """Two groups need 64, 26 and 17 runs each for effects of 0.5, 0.8 and 1 deviation."""
-    assert [seeds_for_power(gap, 1.0) for gap in (0.5, 0.8, 1.0)] == [64, 26, 17]
-    assert power_of(0.5, 1.0, 63) < 0.8 <= power_of(0.5, 1.0, 64)
+    assert [seeds_per_group(gap, 1.0) for gap in (0.5, 0.8, 1.0)] == [64, 26, 17]
+    assert two_group_power(0.5, 1.0, 63) < 0.8 <= two_group_power(0.5, 1.0, 64)
     with pytest.raises(ValueError, match=r"gap=0 and run_sd=1\.0 must be above 0"):
-        seeds_for_power(0, 1.0)
+        seeds_per_group(0, 1.0)
 
 
 def test_five_of_six_gaps_are_underpowered() -> None:

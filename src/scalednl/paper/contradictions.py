@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from scalednl.paper.printed_contrasts import Contrast, printed_contrasts
+from scalednl.paper.printed_contrasts import PrintedContrast, printed_contrasts
 from scalednl.paper.printed_noise import ATTENTIONS, CIFAR, backbone_mean, heads_mean, view_mean
 from scalednl.paper.tables import printed
 
@@ -111,7 +111,7 @@ def _difference(name: str, data: str) -> float:
     return found.difference
 
 
-def _table(contrast: Contrast) -> str:
+def _table(contrast: PrintedContrast) -> str:
     return f"Table {contrast.table.removeprefix('table')[0]}"
 
 

@@ -7,7 +7,8 @@ from functools import cache
 from itertools import count
 from typing import Literal
 
-from scipy import stats
+import numpy as np
+from scipy import special
 
 from scalednl.paper.printed_noise import (
     ATTENTIONS,
@@ -36,7 +37,7 @@ ASSUMED_SD = {data: RULES["paper"].run_sd[data] for data in CIFAR}
 
 
 @dataclass(frozen=True)
-class Contrast:
+class PrintedContrast:
     """A sum of printed means that should be above 0 if the claim is true."""
 
     table: str
@@ -75,7 +76,7 @@ class Contrast:
 
 
 @cache
-def printed_contrasts() -> tuple[Contrast, ...]:
+def printed_contrasts() -> tuple[PrintedContrast, ...]:
     """All of them, in the paper's order."""
     return (
         *(contrast for data in CIFAR for contrast in _table1(data)),
@@ -93,7 +94,7 @@ def _interaction(first: Terms, second: Terms) -> Terms:
     return (*first, *((-weight, mean) for weight, mean in second))
 
 
-def _table1(data: str) -> Iterator[Contrast]:
+def _table1(data: str) -> Iterator[PrintedContrast]:
     at = {
         (attention, view): view_mean(data, attention, view)
         for attention in ATTENTIONS
@@ -102,8 +103,10 @@ def _table1(data: str) -> Iterator[Contrast]:
     place = data, printed("table1_importance")["model"]
     table = "table1_importance"
     soft, scaled = ((name, "direction") for name in ATTENTIONS)
-    yield Contrast(table, "direction only: softmax − scaled", *place, _minus(at[soft], at[scaled]))
-    yield Contrast(
+    yield PrintedContrast(
+        table, "direction only: softmax − scaled", *place, _minus(at[soft], at[scaled])
+    )
+    yield PrintedContrast(
         table,
         "magnitude only: softmax − scaled",
         *place,
@@ -111,20 +114,20 @@ def _table1(data: str) -> Iterator[Contrast]:
         claimed="comparable",
     )
     lost = {name: _minus(at[name, "direction"], at[name, "base"]) for name in ATTENTIONS}
-    yield Contrast(table, "softmax: direction only − base", *place, lost["softmax"])
-    yield Contrast(
+    yield PrintedContrast(table, "softmax: direction only − base", *place, lost["softmax"])
+    yield PrintedContrast(
         table,
         "softmax: direction only − magnitude only",
         *place,
         _minus(at[soft], at["softmax", "magnitude"]),
     )
-    yield Contrast(
+    yield PrintedContrast(
         table,
         "scaled: magnitude only − direction only",
         *place,
         _minus(at["scaled", "magnitude"], at[scaled]),
     )
-    yield Contrast(
+    yield PrintedContrast(
         table,
         "loss without magnitudes: softmax − scaled",
         *place,
@@ -132,7 +135,7 @@ def _table1(data: str) -> Iterator[Contrast]:
     )
 
 
-def _table2(data: str) -> Iterator[Contrast]:
+def _table2(data: str) -> Iterator[PrintedContrast]:
     table = "table2_initialization"
     (model,) = {row["model"] for row in printed(table)["rows"] if row["dataset"] == data}
     place = data, model
@@ -143,18 +146,18 @@ def _table2(data: str) -> Iterator[Contrast]:
     }
     softmax = _minus(at["softmax", "he"], at["softmax", "std=0.01"])
     scaled = _minus(at["scaled", "std=0.01"], at["scaled", "he"])
-    yield Contrast(table, "softmax: He − 0.01", *place, softmax)
-    yield Contrast(table, "scaled: 0.01 − He", *place, scaled)
+    yield PrintedContrast(table, "softmax: He − 0.01", *place, softmax)
+    yield PrintedContrast(table, "scaled: 0.01 − He", *place, scaled)
     lost = _interaction(softmax, scaled)
-    yield Contrast(table, "loss at the other init: softmax − scaled", *place, lost)
+    yield PrintedContrast(table, "loss at the other init: softmax − scaled", *place, lost)
     he = _minus(at["softmax", "he"], at["scaled", "he"])
-    yield Contrast(table, "both with He: softmax − scaled", *place, he)
+    yield PrintedContrast(table, "both with He: softmax − scaled", *place, he)
     for name, best, words in (("softmax", "std=0.01", "0.01"), ("scaled", "he", "He")):
         zero = _minus(at[name, "std=0.0"], at[name, best])
-        yield Contrast(table, f"{name}: zero − {words}", *place, zero)
+        yield PrintedContrast(table, f"{name}: zero − {words}", *place, zero)
 
 
-def _table3(data: str) -> Iterator[Contrast]:
+def _table3(data: str) -> Iterator[PrintedContrast]:
     table = "table3_heads"
     place = data, printed(table)["model"]
     none, *some = printed(table)["heads"]
@@ -165,38 +168,45 @@ def _table3(data: str) -> Iterator[Contrast]:
     }
     for heads in some:
         name = f"{heads} head{'s' * (heads > 1)}: softmax − scaled"
-        yield Contrast(table, name, *place, _minus(at["softmax", heads], at["scaled", heads]))
+        yield PrintedContrast(
+            table, name, *place, _minus(at["softmax", heads], at["scaled", heads])
+        )
     one, most = some[0], some[-1]
     for attention in ATTENTIONS:
         gain = _minus(at[attention, one], at[attention, most])
-        yield Contrast(table, f"{attention}: {one} head − {most} heads", *place, gain)
+        yield PrintedContrast(table, f"{attention}: {one} head − {most} heads", *place, gain)
     for attention in ATTENTIONS:
         gain = _minus(at[attention, none], at[attention, most])
-        yield Contrast(table, f"{attention}: no blocks − {most} heads", *place, gain)
+        yield PrintedContrast(table, f"{attention}: no blocks − {most} heads", *place, gain)
 
 
-def _table4() -> Iterator[Contrast]:
+def _table4() -> Iterator[PrintedContrast]:
     table = "table4_backbones"
     for row in printed(table)["rows"]:
         place = row["dataset"], row["model"]
         softmax, scaled = (backbone_mean(*place, attention) for attention in ATTENTIONS)
         name = f"{row['model']}: softmax − scaled"
-        yield Contrast(table, name, *place, _minus(softmax, scaled))
+        yield PrintedContrast(table, name, *place, _minus(softmax, scaled))
 
 
-def power_of(gap: float, run_sd: float, seeds: int) -> float:
-    """The power of a two-sided t test of two independent groups of `seeds` runs, at 5 %."""
+def two_group_power(gap: float, run_sd: float, seeds: int) -> float:
+    """The power of a two-sided t test of two independent groups of `seeds` runs, at 5 %.
+
+    Independent, because the release draws a new seed for every run unless it is given one.
+    """
     freedom = 2 * seeds - 2
     shift = gap / (run_sd * math.sqrt(2 / seeds))
-    edge = stats.t.ppf(1 - FIXED_LEVEL / 2, freedom)
-    return float(stats.nct.sf(edge, freedom, shift) + stats.nct.cdf(-edge, freedom, shift))
+    edge = special.stdtrit(freedom, 1 - FIXED_LEVEL / 2)
+    # The tail on the other side; SciPy gives NaN where it is below 1e-9.
+    other = np.nan_to_num(special.nctdtr(freedom, shift, -edge))
+    return 1.0 - float(special.nctdtr(freedom, shift, edge) - other)
 
 
-def seeds_for_power(gap: float, run_sd: float) -> int:
+def seeds_per_group(gap: float, run_sd: float) -> int:
     """The smallest number of seeds per group that finds `gap` in 80 % of all experiments."""
     if gap <= 0 or run_sd <= 0:
         raise ValueError(f"gap={gap} and run_sd={run_sd} must be above 0")
-    return next(seeds for seeds in count(2) if power_of(gap, run_sd, seeds) >= POWER)
+    return next(seeds for seeds in count(2) if two_group_power(gap, run_sd, seeds) >= POWER)
 
 
 @dataclass(frozen=True)
@@ -212,12 +222,12 @@ class DesignPower:
     @property
     def needed(self) -> int:
         """Seeds per group for 80 % power."""
-        return seeds_for_power(self.gap, self.run_sd)
+        return seeds_per_group(self.gap, self.run_sd)
 
     @property
     def power(self) -> float:
         """With the printed number of seeds."""
-        return power_of(self.gap, self.run_sd, self.printed_seeds)
+        return two_group_power(self.gap, self.run_sd, self.printed_seeds)
 
 
 @cache

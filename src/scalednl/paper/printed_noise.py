@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from scipy import stats
+from scipy import special
 
 from scalednl.paper.tables import printed
 
@@ -147,8 +147,8 @@ class Noise:
         """The 95 % chi-square interval of `run_sd`."""
         tail = (1 - LEVEL) / 2
         squares = self.placebos * self.run_sd**2
-        low, high = (stats.chi2.ppf(p, self.placebos) for p in (1 - tail, tail))
-        return math.sqrt(squares / low), math.sqrt(squares / high)
+        largest, smallest = (special.chdtri(self.placebos, p) for p in (tail, 1 - tail))
+        return math.sqrt(squares / largest), math.sqrt(squares / smallest)
 
     def of(self, terms: Terms) -> float:
         """The noise of a sum of means: one standard deviation, in points."""
@@ -156,7 +156,7 @@ class Noise:
 
     def p(self, terms: Terms) -> float:
         """Two-sided p of "the true sum is 0": Student's t, one degree of freedom per placebo."""
-        return float(2 * stats.t.sf(abs(total(terms)) / self.of(terms), self.placebos))
+        return float(2 * special.stdtr(self.placebos, -abs(total(terms)) / self.of(terms)))
 
 
 def estimate(found: Sequence[Placebo]) -> Noise:

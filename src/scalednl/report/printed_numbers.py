@@ -12,7 +12,7 @@ from scalednl.paper.printed_contrasts import (
     ASSUMED_SD,
     LARGER,
     SAME,
-    Contrast,
+    PrintedContrast,
     design_powers,
     printed_contrasts,
 )
@@ -123,7 +123,7 @@ def _position() -> list[dict[str, Any]]:
     ]
 
 
-def _rows(contrasts: tuple[Contrast, ...]) -> list[dict[str, Any]]:
+def _rows(contrasts: tuple[PrintedContrast, ...]) -> list[dict[str, Any]]:
     """One row per claimed difference, with a cell for each data set that has it."""
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for item in contrasts:
@@ -143,7 +143,7 @@ def _rows(contrasts: tuple[Contrast, ...]) -> list[dict[str, Any]]:
     return sorted(rows.values(), key=lambda row: order[row["table"]])
 
 
-def _counts(contrasts: tuple[Contrast, ...]) -> dict[str, int]:
+def _counts(contrasts: tuple[PrintedContrast, ...]) -> dict[str, int]:
     """How many differences are claimed to be above 0, and what becomes of them."""
     claimed = [item for item in contrasts if item.claimed == "above 0"]
     answers = Counter(item.answer for item in claimed)
@@ -160,7 +160,7 @@ def _counts(contrasts: tuple[Contrast, ...]) -> dict[str, int]:
     }
 
 
-def _chart(contrasts: tuple[Contrast, ...]) -> str:
+def _chart(contrasts: tuple[PrintedContrast, ...]) -> str:
     """Differences on the two CIFARs with bars of ±2 noise, the placebos above them."""
     rows = [Row("One training, printed twice (placebo)")]
     for name in dict.fromkeys(item.name for item in placebos()):
@@ -194,7 +194,7 @@ def _chart(contrasts: tuple[Contrast, ...]) -> str:
     )
 
 
-def _dot(item: Contrast | Placebo, colour: str) -> Dot:
+def _dot(item: PrintedContrast | Placebo, colour: str) -> Dot:
     bar = MULTIPLE * noise(item.data).of(item.terms)
     value = item.difference
     return Dot(value, minus(value), value - bar, value + bar, colour=colour)
