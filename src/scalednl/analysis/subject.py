@@ -16,7 +16,7 @@ from scalednl.data import ImageData
 from scalednl.data.augment import Normaliser
 from scalednl.data.batches import Batches
 from scalednl.data.catalogue import CATALOGUE, DataInfo, find_info
-from scalednl.data.load import generated_class_names
+from scalednl.data.gratings import turn_names
 from scalednl.data.splits import Bytes
 from scalednl.errors import CommandError, UsageError
 from scalednl.models.residual import ResidualNetwork
@@ -136,6 +136,6 @@ def _photo_classes(
     assert model.config is not None
     names = info.class_names
     if experiment is not None and experiment.generated is not None:
-        names = generated_class_names(experiment.generated)
+        names = turn_names(experiment.generated.classes)
     known = experiment is not None and len(names) == model.config.num_classes
     return names if known else [f"class {k}" for k in range(model.config.num_classes)]

@@ -33,8 +33,6 @@ class PairsConfig:
 
     def __post_init__(self) -> None:
         _check_sizes("pairs", self)
-        if not 2 <= self.orientations <= 64:
-            raise UsageError(f"pairs: orientations={self.orientations} is not in 2 to 64")
 
     @property
     def gap(self) -> int:
@@ -49,14 +47,14 @@ class PairsConfig:
 
 @dataclass(frozen=True)
 class RecallConfig:
-    """A grating of every key colour on the left and on the right; one colour agrees.
+    """Several coloured gratings at each edge; the class belongs to the one colour they share.
 
-    The class is the colour whose two gratings have the same orientation. To find it, a network
-    must recall, for every grating on one side, the orientation that belongs to its colour on the
-    other side.
+    The class is the difference of the orientations of the two gratings of that colour. `gap` is
+    what it is for `pairs`, which this is with one colour more to tell apart: there is no colour
+    that a network could always look for.
     """
 
-    height: int = 24
+    height: int = 16
     """Rows of an image"""
     width: int = 40
     """Columns of an image"""
@@ -64,10 +62,12 @@ class RecallConfig:
     """Height and width of a grating, in pixels"""
     jitter: int = 1
     """Largest distance of a grating from the left or right edge"""
-    keys: int = 3
-    """Colours; each has one grating on either side. Also the number of classes"""
-    values: int = 2
-    """Orientations of a grating, evenly spaced over 180 degrees"""
+    colours: int = 3
+    """Keys: colours that a grating can have"""
+    per_side: int = 2
+    """Gratings at each edge, all of different colours; at most (colours + 1) / 2"""
+    orientations: int = 4
+    """Values: orientations of a grating, evenly spaced over 180 degrees; the number of classes"""
     noise: float = 0.25
     """Standard deviation of the noise; the gratings' amplitude is 2"""
     train_images: int = 5000
@@ -75,26 +75,30 @@ class RecallConfig:
 
     def __post_init__(self) -> None:
         _check_sizes("recall", self)
-        if not 2 <= self.keys <= len(COLOURS):
-            raise UsageError(f"recall: keys={self.keys} is not in 2 to {len(COLOURS)}")
-        if self.keys * self.patch > self.height:
+        if not 1 <= self.colours <= len(COLOURS):
+            raise UsageError(f"recall: colours={self.colours} is not in 1 to {len(COLOURS)}")
+        if not 1 <= self.per_side <= (self.colours + 1) // 2:
             raise UsageError(
-                f"recall: keys={self.keys} gratings of patch={self.patch} do not fit below each "
-                f"other into height={self.height}: height must be at least keys * patch = "
-                f"{self.keys * self.patch}"
+                f"recall: per_side={self.per_side} gratings per edge with one colour in common do "
+                f"not exist with colours={self.colours}: per_side must be in 1 to "
+                f"{(self.colours + 1) // 2}"
             )
-        if not 2 <= self.values <= 64:
-            raise UsageError(f"recall: values={self.values} is not in 2 to 64")
+        if self.per_side * self.patch > self.height:
+            raise UsageError(
+                f"recall: per_side={self.per_side} gratings of patch={self.patch} do not fit below "
+                f"each other into height={self.height}: height must be at least per_side * patch "
+                f"= {self.per_side * self.patch}"
+            )
 
     @property
     def gap(self) -> int:
-        """Smallest number of columns between the gratings on the left and on the right."""
+        """Smallest number of columns between the gratings of the two edges."""
         return _gap(self)
 
     @property
     def classes(self) -> int:
         """Number of classes."""
-        return self.keys
+        return self.orientations
 
 
 def _gap(config: PairsConfig | RecallConfig) -> int:
@@ -112,6 +116,8 @@ def _check_sizes(name: str, config: PairsConfig | RecallConfig) -> None:
         raise UsageError(
             f"{name}: a grating of patch={config.patch} does not fit into height={config.height}"
         )
+    if not 2 <= config.orientations <= 64:
+        raise UsageError(f"{name}: orientations={config.orientations} is not in 2 to 64")
     if not 0 <= config.noise <= 1000:
         raise UsageError(f"{name}: noise={config.noise} is not in 0 to 1000")
     for images in ("train_images", "test_images"):

@@ -6,7 +6,7 @@ quantiles rounded to 1/256 of a grey level.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from statistics import NormalDist
 
@@ -53,15 +53,17 @@ def generate_images(config: PairsConfig | RecallConfig, count: int, seed: int, d
     return Split(np.concatenate(images), np.concatenate(labels))
 
 
-def paint(
-    canvas: Whole, channels: Sequence[int], patches: Whole, rows: Labels, columns: Labels
-) -> None:
-    """Add one patch per image to some channels, with its upper left corner at (row, column)."""
+def paint(canvas: Whole, channel: int, patches: Whole, rows: Labels, columns: Labels) -> None:
+    """Add one patch per image to a channel, with its upper left corner at (row, column)."""
     span = np.arange(patches.shape[-1])
     image = np.arange(len(canvas))[:, None, None]
     down, across = rows[:, None, None] + span[:, None], columns[:, None, None] + span
-    for channel in channels:
-        canvas[image, down, across, channel] += patches
+    canvas[image, down, across, channel] += patches
+
+
+def turn_names(orientations: int) -> tuple[str, ...]:
+    """Names of the classes: the turn from one grating to another."""
+    return tuple(f"turned by {k * 180 / orientations:g} degrees" for k in range(orientations))
 
 
 def below(source: Source, limit: int) -> Labels:

@@ -7,8 +7,9 @@ from scalednl.data import store
 from scalednl.data.arrays import load_splits
 from scalednl.data.catalogue import DataInfo, find_info
 from scalednl.data.errors import DataError
-from scalednl.data.pairs import make_pairs, pairs_class_names
-from scalednl.data.recall import make_recall, recall_class_names
+from scalednl.data.gratings import turn_names
+from scalednl.data.pairs import make_pairs
+from scalednl.data.recall import make_recall
 from scalednl.data.splits import ImageData
 
 
@@ -51,15 +52,8 @@ def load_data(
     )
 
 
-def generated_class_names(config: PairsConfig | RecallConfig) -> tuple[str, ...]:
-    """The classes of a generated data set."""
-    if isinstance(config, RecallConfig):
-        return recall_class_names(config)
-    return pairs_class_names(config)
-
-
 def _generated(info: DataInfo, pairs: PairsConfig, recall: RecallConfig, seed: int) -> ImageData:
     config: PairsConfig | RecallConfig = recall if info.name == "recall" else pairs
     train, test = make_recall(recall, seed) if config is recall else make_pairs(pairs, seed)
-    names = generated_class_names(config)
+    names = turn_names(config.orientations)
     return ImageData(info.name, train, test, names, info.mean, info.std)

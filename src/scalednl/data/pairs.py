@@ -49,12 +49,6 @@ def make_pairs(config: PairsConfig, seed: int = 0) -> tuple[Split, Split]:
     )
 
 
-def pairs_class_names(config: PairsConfig) -> tuple[str, ...]:
-    """The turn from the blue grating to the red one."""
-    step = 180 / config.orientations
-    return tuple(f"turned by {k * step:g} degrees" for k in range(config.orientations))
-
-
 def generate(config: PairsConfig, count: int, seed: int) -> Split:
     """`count` images; a longer list begins with the shorter one."""
     return generate_images(config, count, seed, partial(_draw, config))
@@ -84,6 +78,6 @@ def _draw(config: PairsConfig, canvas: Whole, source: Source) -> Labels:
     table = grating_table(config.patch, config.orientations)
     red, blue = draw_orientations(config, source)
     red_at, blue_at = draw_places(config, source)
-    paint(canvas, (RED,), table[red, below(source, PHASES)], *red_at)
-    paint(canvas, (BLUE,), table[blue, below(source, PHASES)], *blue_at)
+    paint(canvas, RED, table[red, below(source, PHASES)], *red_at)
+    paint(canvas, BLUE, table[blue, below(source, PHASES)], *blue_at)
     return label(red, blue, config.orientations)

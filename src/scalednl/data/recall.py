@@ -1,19 +1,21 @@
-"""`recall`: generated images whose class needs a comparison of many pairs of places.
+"""`recall`: generated images whose class needs a choice among several pairs of places.
 
-Every key, a colour, has one grating at the left edge and one at the right edge, each side in an
-order of its own. For one colour both have the same orientation, for all others they differ; the
-class is that colour.
+At each edge of a noisy image stand a few gratings of different colours. One colour occurs at both
+edges; the class is the difference of the orientations of its two gratings, (left - right) mod k.
+The colours are keys and the orientations values: a network must find, for a grating on one side,
+the value that the other side stores under the same key.
 
-**What a network without global context can reach.** If no unit of its last convolution sees both
-sides (`RecallConfig.gap`), its scores are additive, s_c = f_c(left) + g_c(right). The class is
-uniform given everything on one side: the orientations of either side alone are uniform whatever the
-class. As for `pairs`, no additive score then has a cross-entropy below log(keys).
+**What a network without global context can reach.** As for `pairs`: if no unit of the last
+convolution sees both edges (`RecallConfig.gap`), scores are additive in the left and the right
+side, the class is uniform given everything on one side, and so no additive score has a
+cross-entropy below log k.
 
-**What one context vector can reach.** Attention that is the same for all queries adds the same
-vector to all pixels. To compare the sides with it, that vector must hold a table of the
-orientation of every colour, keys * (values - 1) numbers, while a query that finds its own colour
-needs one orientation. A head narrower than the table therefore separates the two; linear attention
-holds the table in its d x d state, and runs out when there are more keys than d.
+**What attention that ignores the query can reach.** If all queries see the same, attention adds
+one vector to all pixels. To solve the task, that vector must hold the orientation of every colour
+of one side: a table of `colours` entries of at least two numbers each. A query that looks for its
+own colour needs one entry. So with few embedding channels only attention that depends on the query
+solves the task. Linear attention needs keys that do not interfere: as many channels per head as
+colours.
 """
 
 from functools import partial
@@ -57,49 +59,57 @@ def make_recall(config: RecallConfig, seed: int = 0) -> tuple[Split, Split]:
     )
 
 
-def recall_class_names(config: RecallConfig) -> tuple[str, ...]:
-    """The colours of the keys."""
-    return COLOURS[: config.keys]
-
-
 def generate(config: RecallConfig, count: int, seed: int) -> Split:
     """`count` images; a longer list begins with the shorter one."""
     return generate_images(config, count, seed, partial(_draw, config))
 
 
-def orientations(left: Labels, turns: Labels, label: Labels, values: int) -> Labels:
-    """The right side's orientations: left + turn, and left itself for the key `label`.
+def assign(order: Labels, per_side: int) -> tuple[Labels, Labels]:
+    """Colours of the left and the right side, one row per image, from random orders of colours.
+
+    The first colour of an order stands on both sides, in the first column.
+    """
+    return order[:, :per_side], np.delete(order, range(1, per_side), 1)[:, :per_side]
+
+
+def orientations(first: Labels, others: Labels, label: Labels, k: int) -> tuple[Labels, Labels]:
+    """Orientations of the left and the right side; the first columns differ by the label.
 
     Args:
-        left: orientations on the left, one row per image and one column per key.
-        turns: numbers in 1 to values - 1, likewise.
-        label: the key that agrees.
-        values: number of orientations.
+        first: the shared colour's orientation on the left.
+        others: orientations of the other gratings, left and then right, one row per image.
+        label: the class, (left - right) mod k.
+        k: number of orientations.
     """
-    agrees = np.arange(left.shape[1]) == label[:, None]
-    return np.where(agrees, left, (left + turns) % values)
+    left, right = np.split(others, 2, axis=1)
+    shared = first[:, None], ((first - label) % k)[:, None]
+    return np.hstack([shared[0], left]), np.hstack([shared[1], right])
 
 
 def _draw(config: RecallConfig, canvas: Whole, source: Source) -> Labels:
-    keys, values = config.keys, config.values
-    label = below(source, keys)
-    left = np.stack([below(source, values) for _ in range(keys)], 1)
-    turns = np.stack([1 + below(source, values - 1) for _ in range(keys)], 1)
-    right = orientations(left, turns, label, values)
-    for far, side in enumerate((left, right)):
-        _paint_side(config, canvas, source, side, np.full(len(label), far))
+    k, rest = config.orientations, 2 * (config.per_side - 1)
+    colours = assign(shuffled(source, config.colours), config.per_side)
+    label, first = below(source, k), below(source, k)
+    others = np.empty((len(canvas), rest), np.int64)
+    for column in range(rest):
+        others[:, column] = below(source, k)
+    turned = orientations(first, others, label, k)
+    for far in (0, 1):
+        _paint_side(config, canvas, source, colours[far], turned[far], far)
     return label
 
 
 def _paint_side(
-    config: RecallConfig, canvas: Whole, source: Source, turned: Labels, far: Labels
+    config: RecallConfig, canvas: Whole, source: Source, colours: Labels, turned: Labels, far: int
 ) -> None:
-    """One grating per key, below each other in a random order."""
-    table = grating_table(config.patch, config.values)
-    band = config.height // config.keys
-    slots = shuffled(source, config.keys)
-    for key, colour in enumerate(recall_class_names(config)):
-        rows = slots[:, key] * band + below(source, band - config.patch + 1)
-        columns = edge_columns(config, far, source)
-        patches = table[turned[:, key], below(source, PHASES)]
-        paint(canvas, CHANNELS[colour], patches, rows, columns)
+    """Gratings below each other, in a random order."""
+    table = grating_table(config.patch, config.orientations)
+    band = config.height // config.per_side
+    slots = shuffled(source, config.per_side)
+    for item in range(config.per_side):
+        rows = slots[:, item] * band + below(source, band - config.patch + 1)
+        columns = edge_columns(config, np.full(len(canvas), far), source)
+        patches = table[turned[:, item], below(source, PHASES)]
+        for channel in (RED, GREEN, BLUE):
+            has = np.array([channel in CHANNELS[colour] for colour in COLOURS])[colours[:, item]]
+            paint(canvas, channel, patches * has[:, None, None], rows, columns)

@@ -122,7 +122,7 @@ def _generated() -> Iterator[Experiment]:
     Small batches give enough steps in few images, and recalibrated statistics show the error of
     the weights instead of the lag of batch norm.
     """
-    for data in ("pairs", "recall"):
+    for data, rate in (("pairs", 0.1), ("recall", 0.03)):
         for attention in ATTENTIONS:
             yield Experiment(
                 f"{data}-{attention}",
@@ -131,6 +131,7 @@ def _generated() -> Iterator[Experiment]:
                 _block(attention, blocks=1, norm_init=1.0),
                 epochs=4,
                 batch=32,
+                lr=rate,
                 schedule="one-cycle",
                 milestones=(),
                 augment=False,
