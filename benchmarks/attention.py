@@ -14,11 +14,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from scalednl.stats import summarise
-
 from scalednl.errors import CommandError
 from scalednl.records.attention import read_attention
 from scalednl.records.run import RunFolder
+from scalednl.stats import summarise
 from scalednl.tables import table_text
 
 PAGE = Path(__file__).parents[1] / "docs" / "attention.md"

@@ -10,7 +10,13 @@ if TYPE_CHECKING:
     from scalednl import functional
     from scalednl.analysis.capture import capture_attention
     from scalednl.blocks import NonLocal1d, NonLocal2d, NonLocal3d, SinusoidalPosition2d
-    from scalednl.config import Experiment, ModelConfig, NonLocalConfig, PairsConfig
+    from scalednl.config import (
+        Experiment,
+        ModelConfig,
+        NonLocalConfig,
+        PairsConfig,
+        RecallConfig,
+    )
     from scalednl.data.load import load_data
     from scalednl.export import ExportReport, export_model
     from scalednl.models.convert import ConversionReport, convert, load_foreign_state_dict
@@ -35,6 +41,7 @@ __all__ = [
     "NonLocalConfig",
     "PairsConfig",
     "Plan",
+    "RecallConfig",
     "SinusoidalPosition2d",
     "capture_attention",
     "convert",
@@ -62,6 +69,7 @@ _HOMES = {
     "NonLocalConfig": "config",
     "PairsConfig": "config",
     "Plan": "ops.planner",
+    "RecallConfig": "config",
     "SinusoidalPosition2d": "blocks",
     "capture_attention": "analysis.capture",
     "convert": "models.convert",

@@ -9,8 +9,9 @@ from PIL import Image
 
 from scalednl.analysis.photos import read_photo
 from scalednl.analysis.queries import cell_of, default_queries
-from scalednl.config import PairsConfig
+from scalednl.config import PairsConfig, RecallConfig
 from scalednl.data.pairs import make_pairs
+from scalednl.data.recall import make_recall
 from scalednl.errors import UsageError
 
 GRADIENT = np.arange(12, dtype=np.uint8).reshape(3, 4) * 20
@@ -82,7 +83,7 @@ def test_a_picture_that_is_too_large(tmp_path: Path) -> None:
 
 
 def test_default_queries() -> None:
-    """Of `pairs` they lie in the red and the blue patch, else inside whatever size it is."""
+    """They are in the gratings of generated images, else inside whatever size an image has."""
     config = PairsConfig(noise=0.01, train_images=1, test_images=30)
     _, split = make_pairs(config)
     for pixels in split.images:
@@ -90,6 +91,14 @@ def test_default_queries() -> None:
         red = np.abs(pixels[..., 0].astype(int) - 128) > 20
         assert red[max(0, row - 2) : row + 3, max(0, column - 2) : column + 3].any()
         assert blue != (row, column)
+    _, split = make_recall(RecallConfig(noise=0.01, train_images=1, test_images=30))
+    for pixels in split.images:
+        drawn = (np.abs(pixels.astype(int) - 128) > 20).any(2)
+        (row, column), (other, second) = default_queries(pixels, "recall")
+        assert column < 8
+        assert second >= 32
+        for y, x in ((row, column), (other, second)):
+            assert drawn[max(0, y - 2) : y + 3, max(0, x - 2) : x + 3].any()
     for shape in ((1, 1, 3), (5, 3, 3)):
         for row, column in default_queries(np.zeros(shape, np.uint8), None):
             assert 0 <= row < shape[0]

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from scalednl.config.experiment import GENERATED
 from tests.data.builders import small_cifar, tar, tiny_files, zipped
 from tests.support import run_scalednl
 
@@ -25,7 +26,7 @@ def test_get_verify_and_list(tmp_path: Path) -> None:
     assert "not here: scalednl data get cifar10" in rows["cifar10"]
     assert "ready" in rows["tiny-imagenet"]
     assert str(tmp_path / "root" / "tiny-imagenet") in rows["tiny-imagenet"]
-    assert "embedded" in rows["pairs"]
+    assert all("embedded" in rows[name] for name in GENERATED)
     (tmp_path / "root" / "tiny-imagenet" / "dataset.json").write_text("{")
     assert "damaged" in run_scalednl("data", "list", *root).stdout
     broken = run_scalednl("data", "verify", "tiny-imagenet", *root)
@@ -59,19 +60,22 @@ def test_mistakes_and_failures_have_their_codes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["get", "verify"])
-def test_there_is_nothing_to_get_of_pairs(command: str) -> None:
-    """The embedded set says so, and that is no failure."""
-    run = run_scalednl("data", command, "pairs")
+@pytest.mark.parametrize("name", GENERATED)
+def test_there_is_nothing_to_get_of_generated_data(command: str, name: str) -> None:
+    """The command says so, and that is no failure."""
+    run = run_scalednl("data", command, name)
     assert run.returncode == 0
-    assert "made on the spot" in run.stdout
+    assert f"{name} is generated" in run.stdout
 
 
-def test_show_draws_a_sheet(tmp_path: Path) -> None:
-    """Six images a row, each with its caption."""
-    run = run_scalednl("data", "show", "pairs", str(tmp_path / "a.png"), "--images", "7")
+@pytest.mark.parametrize(("name", "height"), [("pairs", 64), ("recall", 64)])
+def test_show_draws_a_sheet(tmp_path: Path, name: str, height: int) -> None:
+    """Six images per row, each in its own proportions and with its caption."""
+    run = run_scalednl("data", "show", name, str(tmp_path / "a.png"), "--images", "7")
     assert run.returncode == 0, run.stderr
     picture = Image.open(tmp_path / "a.png").convert("RGB")
-    assert picture.size == (6 * 176 + 16, 2 * 212 + 16)
+    row = height + 36 + 16
+    assert picture.size == (6 * 176 + 16, 2 * row + 16)
     assert picture.getpixel((16 + 3, 16 + 3)) != (255, 255, 255)
     # The second row has one image only.
-    assert picture.getpixel((16 + 176 + 80, 16 + 212 + 80)) == (255, 255, 255)
+    assert picture.getpixel((16 + 176 + 80, 16 + row + 30)) == (255, 255, 255)

@@ -1,18 +1,30 @@
-"""`pairs` is the same everywhere, holds what it says, and no part of it gives the class away."""
+"""`pairs` is the same everywhere, is what it claims to be, and no part of it predicts the class."""
 
 import hashlib
+import math
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from scalednl.config import PairsConfig
 from scalednl.data import load_data
-from scalednl.data.pairs import BLUE, GREEN, RED, class_names, generate, make_pairs
+from scalednl.data.gratings import BLUE, GREEN, RED, Source
+from scalednl.data.pairs import (
+    draw_orientations,
+    draw_places,
+    generate,
+    label,
+    make_pairs,
+)
 from scalednl.errors import UsageError
+from tests.data.gratings import orientation
+
+Numbers = npt.NDArray[np.float64]
 
 # Whole-number arithmetic: these hold on every platform.
-HARD = PairsConfig(side=24, patch=7, noise=0.5, orientations=6, distractors=2, distance=9)
-GOLDEN = {PairsConfig(): "1ad1fecc344aba12", HARD: "84ef6944615e7e9c"}
+OTHER = PairsConfig(height=11, width=25, patch=9, jitter=3, noise=0.5, orientations=6)
+GOLDEN = {PairsConfig(): "10ca60ccd618211f", OTHER: "35a47bc9e90c94b8"}
 
 
 @pytest.mark.parametrize("config", GOLDEN, ids=["default", "options"])
@@ -33,84 +45,131 @@ def test_seeds_and_splits_share_nothing() -> None:
     assert np.array_equal(generate(config, 10, 3).images, generate(config, 260, 3).images[:10])
 
 
-def _orientation(image: "np.ndarray[tuple[int, ...], np.dtype[np.float64]]") -> float:
-    """The direction of strongest change, in degrees modulo 180."""
-    down, across = np.gradient(image)
-    angle = np.arctan2(2 * (down * across).sum(), (across**2 - down**2).sum()) / 2
-    return float(np.degrees(angle)) % 180
-
-
 def test_the_class_is_the_difference_of_orientations() -> None:
-    """Measured from the pixels, without noise, for every image."""
+    """Measured from the pixels, without noise, the class is right for every image."""
     config = PairsConfig(noise=0.0, orientations=4)
     split = generate(config, 200, 0)
-    step = 180 / config.orientations
-    right = 0
-    for image, label in zip(split.images.astype(float), split.labels, strict=True):
-        turn = _orientation(image[..., RED]) - _orientation(image[..., BLUE])
-        right += round(turn / step) % config.orientations == label
+    for image, wanted in zip(split.images.astype(float), split.labels, strict=True):
+        turn = orientation(image[..., RED]) - orientation(image[..., BLUE])
+        assert round(turn / 45) % 4 == wanted
         assert (image[..., GREEN] == 128).all()
-    assert right == 200
 
 
-def test_gratings_lie_in_opposite_quadrants() -> None:
-    """Red's quadrant and blue's share neither rows nor columns, and every quadrant occurs."""
-    split = generate(PairsConfig(noise=0.0), 300, 0)
-    seen = set()
+@pytest.mark.parametrize("config", [PairsConfig(), OTHER], ids=["default", "options"])
+def test_gratings_keep_their_distance(config: PairsConfig) -> None:
+    """Drawn pixels stay at opposite edges with `gap` free columns between, which does occur."""
+    split = generate(PairsConfig(**{**vars(config), "noise": 0.0}), 500, 0)
+    gaps, sides = [], set()
     for image in split.images.astype(int):
-        quadrants = []
-        for channel in (RED, BLUE):
-            rows, columns = np.nonzero(image[..., channel] != 128)
-            assert rows.max() // 16 == rows.min() // 16
-            assert columns.max() // 16 == columns.min() // 16
-            quadrants.append((rows[0] // 16, columns[0] // 16))
-        assert quadrants[0][0] != quadrants[1][0]
-        assert quadrants[0][1] != quadrants[1][1]
-        seen.add(quadrants[0])
-    assert len(seen) == 4
+        (red, blue) = (np.flatnonzero((image[..., c] != 128).any(0)) for c in (RED, BLUE))
+        first, second = (red, blue) if red[0] < blue[0] else (blue, red)
+        gaps.append(second[0] - first[-1] - 1)
+        sides.add(red[0] < blue[0])
+    assert min(gaps) == config.gap
+    assert sides == {True, False}
 
 
-def test_options_do_what_they_say() -> None:
-    """Noise has its deviation, distractors are green, and distances are kept."""
-    noisy = generate(PairsConfig(amplitude=0.0, noise=0.5), 100, 0).images
+def test_noise_has_its_deviation() -> None:
+    """In a channel without gratings it is noise * 40 grey levels about 128."""
+    noisy = generate(PairsConfig(noise=0.5), 300, 0).images[..., GREEN]
     assert abs(noisy.std() - 20) < 0.1
     assert abs(noisy.mean() - 128) < 0.1
-    green = generate(PairsConfig(noise=0.0, distractors=2), 50, 0).images[..., GREEN]
-    assert ((green != 128).reshape(50, 2, 16, 2, 16).any(axis=(2, 4)).sum(axis=(1, 2)) == 2).all()
-    apart = generate(PairsConfig(noise=0.0, distance=10, window=50.0), 100, 0).images.astype(int)
-    for image in apart:
-        middles = []
-        for channel in (RED, BLUE):
-            rows, columns = np.nonzero(image[..., channel] != 128)
-            middles.append((rows.min() + rows.max(), columns.min() + columns.max()))
-        # Twice the distance; the last line of a grating may happen to be grey.
-        assert abs(abs(middles[0][0] - middles[1][0]) - 20) <= 2
-        assert abs(abs(middles[0][1] - middles[1][1]) - 20) <= 2
 
 
-def test_one_grating_says_nothing_of_the_class() -> None:
-    """Given the orientation of the red grating alone, all classes are as likely."""
-    split = generate(PairsConfig(noise=0.0), 4000, 0)
-    red = [round(_orientation(image[..., RED]) / 45) % 4 for image in split.images.astype(float)]
-    table = np.zeros((4, 4))
-    np.add.at(table, (np.array(red), split.labels), 1)
-    # 250 in each cell, give or take 15 by chance.
-    assert abs(table - 250).max() < 75
+def _table(k: int) -> npt.NDArray[np.int64]:
+    red, blue = np.indices((k, k))
+    return label(red, blue, k)
+
+
+@pytest.mark.parametrize("k", range(2, 9))
+def test_one_grating_does_not_predict_the_class(k: int) -> None:
+    """Every class occurs exactly once for every red and for every blue orientation."""
+    table = _table(k)
+    for line in (*table, *table.T):
+        assert sorted(line) == list(range(k))
+
+
+def test_orientations_are_uniform_and_independent() -> None:
+    """Counts of (red, blue, red on the left) over 20,000 of the generator's draws are uniform."""
+    config, source = PairsConfig(), Source(5)
+    counts = np.zeros((4, 4, 2))
+    for _ in range(80):
+        red, blue = draw_orientations(config, source)
+        (_, red_column), (_, blue_column) = draw_places(config, source)
+        np.add.at(counts, (red, blue, (red_column < blue_column).astype(int)), 1)
+    expected = counts.sum() / 32
+    # Chi-square of 31 degrees of freedom exceeds 61.1 with a probability of 0.001.
+    assert counts.sum() == 20_000
+    assert ((counts - expected) ** 2 / expected).sum() < 61.1
+
+
+def _cross_entropy(scores: Numbers, table: npt.NDArray[np.int64]) -> float:
+    """Mean over all cells; `scores` has the axes class, red, blue."""
+    logs = scores - np.log(np.exp(scores).sum(0))
+    return float(-np.take_along_axis(logs, table[None], 0).mean())
+
+
+def _additive(f: Numbers, g: Numbers) -> Numbers:
+    """Scores f_c(red) + g_c(blue)."""
+    return f[:, :, None] + g[:, None, :]
+
+
+def test_no_additive_score_has_less_cross_entropy_than_chance() -> None:
+    """From equal scores every direction of f and g leads upwards, near and far."""
+    draw = np.random.default_rng(0)
+    for k in (2, 3, 4, 6):
+        table = _table(k)
+        for size in (0.01, 0.3, 3.0):
+            for _ in range(50):
+                scores = _additive(*draw.normal(0, size, (2, k, k)))
+                assert _cross_entropy(scores, table) > math.log(k)
+
+
+def _best_additive(k: int) -> Numbers:
+    """Decodes t = red + k - 1 - blue where it is one of the k most frequent values."""
+    steps = np.arange(k)
+    values = np.arange(k) + k - 1 - k // 2
+    classes = (values - (k - 1)) % k
+    f = np.empty((k, k))
+    g = np.empty((k, k))
+    for value, c in zip(values, classes, strict=True):
+        f[c] = 2 * value * steps - value**2
+        g[c] = 2 * value * (k - 1 - steps)
+    return _additive(f, g)
+
+
+@pytest.mark.parametrize("k", [2, 4, 6, 8])
+def test_the_best_additive_score_is_right_for_three_quarters(k: int) -> None:
+    """A score reaches 3/4, at a cross-entropy above chance, and squares of XOR exclude more."""
+    table, scores = _table(k), _best_additive(k)
+    assert (scores.argmax(0) == table).mean() == 0.75
+    for scale in (1e-3, 0.1, 1.0):
+        assert _cross_entropy(scale * scores, table) > math.log(k)
+    half, covered = k // 2, np.zeros((k, k), int)
+    for r in range(half):
+        for b in range(half):
+            rows, columns = np.ix_([r, r + half], [b, b + half])
+            (one, two), (three, four) = table[rows, columns]
+            assert one == four
+            assert two == three
+            assert one != two
+            covered[rows, columns] += 1
+    assert (covered == 1).all()
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"patch": 17}, "a patch of 17 does not fit into a quadrant of 16"),
+        ({"patch": 17}, "patch=17 does not fit into height=16"),
+        ({"jitter": 14}, "width=40 has no room for two gratings of patch=7 and jitter=14"),
+        ({"jitter": -1}, "jitter at least 0"),
         ({"orientations": 1}, "orientations=1"),
-        ({"distractors": 3}, "distractors=3"),
-        ({"distance": 3}, "a distance of 3 is not in 9 .side by side. to 23"),
         ({"noise": -1.0}, "noise=-1.0"),
         ({"noise": float("nan")}, "noise=nan"),
         ({"train_images": 0}, "train_images=0"),
     ],
 )
-def test_senseless_options_are_refused(options: dict[str, float], said: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, float], said: str) -> None:
     """Each is named with what would work."""
     with pytest.raises(UsageError, match=said):
         PairsConfig(**options)  # type: ignore[arg-type]
@@ -120,7 +179,7 @@ def test_pairs_load_by_name() -> None:
     """load_data gives both splits, names of classes, and a normalisation of one unit."""
     data = load_data("pairs", pairs=PairsConfig(train_images=50, test_images=20), seed=3)
     assert (len(data.train), len(data.test)) == (50, 20)
-    assert data.class_names == class_names(PairsConfig())
+    assert data.class_names == tuple(f"turned by {a} degrees" for a in (0, 45, 90, 135))
     grey = (128 / 255 - data.mean[0]) / data.std[0]
     assert grey == 0
     assert abs(40 / 255 / data.std[0] - 1) < 1e-9

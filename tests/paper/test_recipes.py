@@ -8,7 +8,7 @@ from scalednl.errors import UsageError
 from scalednl.models.registry import create_model
 from scalednl.paper.recipes import describe, find_recipe, recipes
 
-CLASSES = {"cifar10": 10, "cifar100": 100, "tiny-imagenet": 200, "pairs": 4}
+CLASSES = {"cifar10": 10, "cifar100": 100, "tiny-imagenet": 200, "pairs": 4, "recall": 4}
 
 
 @pytest.mark.parametrize("name", recipes())
@@ -26,7 +26,7 @@ def test_every_recipe_makes_its_network(name: str) -> None:
         assert not blocks
     else:
         assert {block.attention for block in blocks} == {attention}
-        assert len(blocks) == (1 if data == "pairs" else 3)
+        assert len(blocks) == (3 if recipe.generated is None else 1)
         assert {block.heads for block in blocks} == {4}
     assert f"{recipe.epochs} epochs" in describe(recipe)
 
@@ -63,7 +63,7 @@ def test_tiny_imagenet_is_trained_in_two_stages() -> None:
 def test_short_recipes_say_so() -> None:
     """Whatever is not the paper's is named as such."""
     for name, recipe in recipes().items():
-        ours = name.endswith("-short") or name.startswith("pairs")
+        ours = name.endswith("-short") or name.startswith(("pairs", "recall"))
         assert ("not the paper's" in describe(recipe)) == ours
     assert "in the paper's tables" in describe(find_recipe("cifar100-wrn28_10-scaled"))
     for name in ("cifar10-wrn28_10-scaled", "cifar10-preresnet20-scaled"):

@@ -16,10 +16,10 @@ SMALL = Experiment(
     schedule="one-cycle",
     milestones=(),
     augment=False,
-    pairs=PairsConfig(side=16, patch=5, train_images=150, test_images=40),
+    pairs=PairsConfig(width=16, patch=5, train_images=150, test_images=40),
 )
 OPTIONS = [
-    *("--pairs.side", "16", "--pairs.patch", "5", "--batch", "32", "--threads", "1"),
+    *("--pairs.width", "16", "--pairs.patch", "5", "--batch", "32", "--threads", "1"),
     *("--pairs.train-images", "150", "--pairs.test-images", "40", "--device", "cpu"),
 ]
 """The same on the command line, after `pairs-scaled`"""

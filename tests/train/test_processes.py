@@ -17,6 +17,7 @@ from safetensors.torch import load_file
 
 import scalednl
 from scalednl.records.run import RunFolder
+from scalednl.train.evaluate import evaluate_source
 from tests.train.small import OPTIONS
 
 KILLS = int(os.environ.get("SCALEDNL_KILLS", "3"))
@@ -152,6 +153,12 @@ def test_two_processes_are_one_run(tmp_path: Path) -> None:
         folder = RunFolder(tmp_path / name)
         assert [epoch["epoch"] for epoch in folder.read_epochs()] == [0, 1]
         assert folder.read_config()[1]["world"] == 2
+    # The recipe recalibrates: the file has the statistics that both ranks were tested with.
+    result = RunFolder(tmp_path / "torchrun").read_result()
+    assert result is not None
+    found = evaluate_source(tmp_path / "torchrun", None, None, None)
+    assert found["test_error_pct"] == result["test_error_pct"]["last"]
+    assert found["test_loss"] == pytest.approx(result["test_loss"], rel=1e-5)
 
 
 def test_gradients_of_two_ranks_are_those_of_the_joined_batch() -> None:

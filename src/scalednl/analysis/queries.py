@@ -13,8 +13,17 @@ REACH = 2
 
 
 def default_queries(pixels: Bytes, data: str | None) -> list[Place]:
-    """Of `pairs` the middles of the red and the blue patch; else places spread over the image."""
+    """Middles of gratings of generated images; else places spread over the image.
+
+    These are the red and the blue one of `pairs`, and the strongest of each side of `recall`.
+    """
     height, width = pixels.shape[:2]
+    if data == "recall":
+        middle = width // 2
+        (row, column), (other, second) = (
+            _strongest(half.max(2)) for half in (pixels[:, :middle], pixels[:, middle:])
+        )
+        return [(row, column), (other, middle + second)]
     if data == "pairs":
         return [_strongest(pixels[..., channel]) for channel in (RED, BLUE)]
     return [(height // 2, width // 2), (height // 4, width // 4), (3 * height // 4, width // 2)]

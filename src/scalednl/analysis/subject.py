@@ -16,7 +16,7 @@ from scalednl.data import ImageData
 from scalednl.data.augment import Normaliser
 from scalednl.data.batches import Batches
 from scalednl.data.catalogue import CATALOGUE, DataInfo, find_info
-from scalednl.data.pairs import class_names
+from scalednl.data.gratings import turn_names
 from scalednl.data.splits import Bytes
 from scalednl.errors import CommandError, UsageError
 from scalednl.models.residual import ResidualNetwork
@@ -151,7 +151,7 @@ def _photo_classes(
     """The names of the classes, where they are known without the data set."""
     assert model.config is not None
     names = info.class_names
-    if experiment is not None and info.name == "pairs":
-        names = class_names(experiment.pairs)
+    if experiment is not None and experiment.generated is not None:
+        names = turn_names(experiment.generated.classes)
     known = experiment is not None and len(names) == model.config.num_classes
     return names if known else [f"class {k}" for k in range(model.config.num_classes)]

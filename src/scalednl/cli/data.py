@@ -43,7 +43,7 @@ def get(
 
     info = find_info(name)
     if info.embedded:
-        print(f"{name} is made on the spot: there is nothing to get")
+        print(f"{name} is generated: there is nothing to get")
         return
     if source is not None and mirror is not None:
         raise UsageError("--from and --mirror together make no sense: give one of them")
@@ -75,7 +75,7 @@ def verify(name: Name, root: Root = None) -> None:
 
     info = find_info(name)
     if info.embedded:
-        print(f"{name} is made on the spot: there is nothing to verify")
+        print(f"{name} is generated: there is nothing to verify")
         return
     place = data_root(root)
     found = verify_data(info, place)
@@ -150,15 +150,15 @@ def show(
 
 
 def _row(name: str, root: Path) -> tuple[str, ...]:
-    from scalednl.config import PairsConfig
+    from scalednl.config.experiment import GENERATED
     from scalednl.data.catalogue import CATALOGUE
     from scalednl.data.store import describe, size_on_disk
 
     info, folder = CATALOGUE[name], root / name
     if info.embedded:
-        usual = PairsConfig()
+        usual = GENERATED[name]()
         images = f"{usual.train_images + usual.test_images:,}"
-        return name, "embedded", "-", images, str(usual.orientations), "made on the spot"
+        return name, "embedded", "-", images, str(usual.classes), "generated"
     if not os.path.lexists(folder):
         return name, f"not here: scalednl data get {name}", "-", "-", "-", "-"
     size = f"{size_on_disk(folder) / 1e6:,.0f} MB"

@@ -156,7 +156,9 @@ def _print_plan(plan: "Plan", names: list[str], options: ReproduceOptions, speed
 
 def _check_data(plan: "Plan", root: Path | None) -> None:
     """A data set that is not there is told before anything starts."""
-    wanted = {run.experiment.data for run in plan.runs if not run.is_over} - {"pairs"}
+    from scalednl.config.experiment import GENERATED
+
+    wanted = {run.experiment.data for run in plan.runs if not run.is_over} - GENERATED.keys()
     if not wanted:
         return
     from scalednl.data import store

@@ -7,11 +7,14 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal
 
+from scalednl.config.generated import PairsConfig, RecallConfig
 from scalednl.config.model import NonLocalConfig
-from scalednl.config.pairs import PairsConfig
 from scalednl.errors import UsageError
 
 Schedule = Literal["steps", "one-cycle"]
+
+GENERATED = {"pairs": PairsConfig, "recall": RecallConfig}
+"""Data sets that are generated, and the type of the field of the same name with their options"""
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("recipe", "data", "model", "schedule"), str),
@@ -65,13 +68,19 @@ class Experiment:
     weights: str | None = None
     """The run or file to fine-tune"""
     pairs: PairsConfig = field(default_factory=PairsConfig)
-    """How hard `pairs` is; other data sets ignore it"""
+    """Options of the data set `pairs`; other data sets ignore them"""
+    recall: RecallConfig = field(default_factory=RecallConfig)
+    """Options of the data set `recall`; other data sets ignore them"""
+    recalibrate: int = 0
+    """Training batches over which batch norm's statistics are estimated before a test; 0: off"""
     seed: int = 0
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "accumulate"):
             if getattr(self, name) < 1:
                 raise UsageError(f"--{name} {getattr(self, name)} makes no sense: give 1 or more")
+        if self.recalibrate < 0:
+            raise UsageError(f"--recalibrate must be at least 0, got {self.recalibrate}")
         for name in ("limit", "test_limit", "test_last"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -102,8 +111,10 @@ class Experiment:
         return self.test_last is None or epoch >= self.epochs - self.test_last
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for a file."""
+        """Plain values, for a file, without the options of generated data sets not in use."""
         values = asdict(self)
+        for name in GENERATED.keys() - {self.data}:
+            del values[name]
         values["milestones"] = list(self.milestones)
         return values
 
@@ -112,10 +123,14 @@ class Experiment:
         """Undo `as_dict`; unknown names fail."""
         values = dict(values)
         values["block"] = NonLocalConfig(**values["block"])
-        values["pairs"] = PairsConfig(**values["pairs"])
+        for name, kind in GENERATED.items():
+            # Older files hold options of `pairs` for every data set.
+            options = values.pop(name, {})
+            if values["data"] == name:
+                values[name] = kind(**options)
         values["milestones"] = tuple(values["milestones"])
-        for name, kind in _KINDS.items():
-            if not isinstance(values.get(name), kind):
+        for name, expected in _KINDS.items():
+            if not isinstance(values.get(name), expected):
                 raise TypeError(f"{name} is {values.get(name)!r}")
         return cls(**values)
 
@@ -138,8 +153,8 @@ class Experiment:
             values[name] = float(values[name])
         if self.schedule == "one-cycle":
             del values["milestones"]
-        if self.data != "pairs":
-            del values["pairs"]
+        if not self.recalibrate:
+            del values["recalibrate"]
         if self.position is None:
             values["position"] = self.block.blocks > 0
         if self.block.blocks == 0:
@@ -151,6 +166,11 @@ class Experiment:
             elif not isinstance(self.block.init, str):
                 values["block"]["init"] = float(self.block.init)
         return _letters(values)
+
+    @property
+    def generated(self) -> PairsConfig | RecallConfig | None:
+        """Options of the data set, if it is a generated one."""
+        return getattr(self, self.data) if self.data in GENERATED else None
 
     def differences(self, other: "Experiment") -> list[str]:
         """What another experiment has otherwise, as `name: ours, theirs`."""
@@ -167,7 +187,7 @@ def _flat(experiment: Experiment) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for item in fields(experiment):
         value = getattr(experiment, item.name)
-        if isinstance(value, NonLocalConfig | PairsConfig):
+        if isinstance(value, NonLocalConfig | PairsConfig | RecallConfig):
             flat |= {f"{item.name}.{name}": part for name, part in asdict(value).items()}
         else:
             flat[item.name] = value

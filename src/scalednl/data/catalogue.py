@@ -126,15 +126,15 @@ TINY_INFO = DataInfo(
     download_bytes=248_100_043,
 )
 
-# Grey 128 is nothing; one standard unit is 40 levels, so that the amplitude of 2 is 80.
-PAIRS_INFO = DataInfo(
-    name="pairs",
-    title="pairs",
-    mean=(128 / 255,) * 3,
-    std=(40 / 255,) * 3,
+# Grey 128 becomes 0 and one unit is 40 levels, so that the gratings' amplitude of 2 is 80.
+PAIRS_INFO, RECALL_INFO = (
+    DataInfo(name=name, title=name, mean=(128 / 255,) * 3, std=(40 / 255,) * 3)
+    for name in ("pairs", "recall")
 )
 
-CATALOGUE = {info.name: info for info in (CIFAR10_INFO, CIFAR100_INFO, TINY_INFO, PAIRS_INFO)}
+CATALOGUE = {
+    info.name: info for info in (CIFAR10_INFO, CIFAR100_INFO, TINY_INFO, PAIRS_INFO, RECALL_INFO)
+}
 
 
 def find_info(name: str) -> DataInfo:

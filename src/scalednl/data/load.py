@@ -2,31 +2,36 @@
 
 from pathlib import Path
 
-from scalednl.config import PairsConfig
+from scalednl.config import PairsConfig, RecallConfig
 from scalednl.data import store
 from scalednl.data.arrays import load_splits
-from scalednl.data.catalogue import find_info
+from scalednl.data.catalogue import DataInfo, find_info
 from scalednl.data.errors import DataError
-from scalednl.data.pairs import class_names, make_pairs
+from scalednl.data.gratings import turn_names
+from scalednl.data.pairs import make_pairs
+from scalednl.data.recall import make_recall
 from scalednl.data.splits import ImageData
 
 
 def load_data(
-    name: str, root: str | Path | None = None, pairs: PairsConfig | None = None, seed: int = 0
+    name: str,
+    root: str | Path | None = None,
+    pairs: PairsConfig | None = None,
+    recall: RecallConfig | None = None,
+    seed: int = 0,
 ) -> ImageData:
     """Images and labels of a data set.
 
     Args:
-        name: `cifar10`, `cifar100`, `tiny-imagenet`, or `pairs`, which is made on the spot.
+        name: `cifar10`, `cifar100`, `tiny-imagenet`, or `pairs` or `recall`, which are generated.
         root: the folder of all data sets; $SCALEDNL_DATA or the platform's cache folder if None.
-        pairs: how hard `pairs` is.
-        seed: of `pairs`; the others are what they are.
+        pairs: options of `pairs`.
+        recall: options of `recall`.
+        seed: seed of the generated images.
     """
     info = find_info(name)
     if info.embedded:
-        config = pairs or PairsConfig()
-        train, test = make_pairs(config, seed)
-        return ImageData(name, train, test, class_names(config), info.mean, info.std)
+        return _generated(info, pairs or PairsConfig(), recall or RecallConfig(), seed)
     place = store.data_root(None if root is None else Path(root))
     _, description = store.find(place, name)
     splits = load_splits(place, info)
@@ -45,3 +50,10 @@ def load_data(
         info.std,
         info.coarse_names,
     )
+
+
+def _generated(info: DataInfo, pairs: PairsConfig, recall: RecallConfig, seed: int) -> ImageData:
+    config: PairsConfig | RecallConfig = recall if info.name == "recall" else pairs
+    train, test = make_recall(recall, seed) if config is recall else make_pairs(pairs, seed)
+    names = turn_names(config.orientations)
+    return ImageData(info.name, train, test, names, info.mean, info.std)

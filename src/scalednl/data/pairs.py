@@ -1,37 +1,44 @@
 """`pairs`: generated images whose class no local feature predicts.
 
-Two oriented gratings lie in opposite quadrants of a noisy image, one red, one blue. The class is
-the difference of their orientations: who looks at one of them, or at an average of both, learns
-nothing.
+Two oriented gratings stand at opposite edges of a noisy image, one red, one blue. The class is
+the difference of their orientations, (red - blue) mod k.
 
-Images depend on nothing but the options and the seed, on every platform: they come from the raw
-64-bit numbers of a PCG generator by whole-number arithmetic, and from tables
-of cosines and quantiles rounded to 1/256 of a grey level.
+**What a network without global context can reach.** If every unit of the last convolution sees at
+most one of the two gratings (`PairsConfig.gap`), a score after global average pooling and a linear
+classifier is a sum s_c = f_c(red grating) + g_c(blue grating): it is additive. The class is uniform
+given either grating. So the gradient of the expected cross-entropy with respect to every f and g
+is zero where all scores are equal, and because cross-entropy is convex in the scores, no additive
+score has less than log k: training has nothing to learn, and what it learns from the accidents of
+a finite training set does not transfer.
+
+Error is not convex, and its bound is weaker. An additive score *can* be right for 3/4 of the
+images if k is even: 2 c t - c^2 with t = red + (k - 1 - blue), a whole number from 0 to 2k - 2, is
+additive, and its argmax decodes any k consecutive values of t. More is impossible: in
+the cells {r, r + k/2} x {b, b + k/2} two classes alternate as in XOR, their four margins add up
+to zero, so one of the four is wrong, and these squares cover all cells. Such a score has a higher
+cross-entropy than a constant one, which is why gradient descent does not find it.
 """
 
-import math
-from statistics import NormalDist
-
-import numpy as np
-import numpy.typing as npt
+from functools import partial
 
 from scalednl.config import PairsConfig
-from scalednl.data.splits import Bytes, Labels, Split
+from scalednl.data.gratings import (
+    BLUE,
+    PHASES,
+    RED,
+    Source,
+    Whole,
+    below,
+    edge_columns,
+    generate_images,
+    grating_table,
+    paint,
+)
+from scalednl.data.splits import Labels, Split
 from scalednl.seeds import derive_seed
-
-GREY = 128
-LEVELS = 40
-"""Grey levels of one unit of amplitude or noise"""
-PHASES = 256
-FIXED = 256
-"""Fixed point: this many steps a grey level"""
-RED, GREEN, BLUE = 0, 1, 2
-CHUNK = 250
 
 Place = tuple[Labels, Labels]
 """Row and column of every image's patch"""
-Flags = npt.NDArray[np.bool_]
-Whole = npt.NDArray[np.int32]
 
 
 def make_pairs(config: PairsConfig, seed: int = 0) -> tuple[Split, Split]:
@@ -42,119 +49,35 @@ def make_pairs(config: PairsConfig, seed: int = 0) -> tuple[Split, Split]:
     )
 
 
-def class_names(config: PairsConfig) -> tuple[str, ...]:
-    """The turn from the blue grating to the red one."""
-    step = 180 / config.orientations
-    return tuple(f"turned by {k * step:g} degrees" for k in range(config.orientations))
-
-
 def generate(config: PairsConfig, count: int, seed: int) -> Split:
     """`count` images; a longer list begins with the shorter one."""
-    tables = _gratings(config), _quantiles(config.noise)
-    layout_source, noise_source = (np.random.PCG64(derive_seed(seed, part)) for part in "ln")
-    images, labels = [], []
-    for first in range(0, count, CHUNK):
-        # Whole chunks, so that the streams do not depend on `count`.
-        pixels, classes = _chunk(config, *tables, layout_source, noise_source)
-        images.append(pixels[: count - first])
-        labels.append(classes[: count - first])
-    return Split(np.concatenate(images), np.concatenate(labels))
+    return generate_images(config, count, seed, partial(_draw, config))
 
 
-def _chunk(
-    config: PairsConfig,
-    table: Whole,
-    quantiles: Whole,
-    layout: np.random.PCG64,
-    noise: np.random.PCG64,
-) -> tuple[Bytes, Labels]:
-    canvas = _noise(config, quantiles, noise)
-    red, blue = (_below(layout, config.orientations) for _ in range(2))
-    (red_at, blue_at), others = _places(config, layout)
-    _paint(canvas, RED, table[red, _below(layout, PHASES)], red_at)
-    _paint(canvas, BLUE, table[blue, _below(layout, PHASES)], blue_at)
-    for place in others:
-        turn, phase = _below(layout, config.orientations), _below(layout, PHASES)
-        _paint(canvas, GREEN, table[turn, phase], place)
-    canvas += GREY * FIXED + FIXED // 2
-    levels = np.clip(canvas // FIXED, 0, 255).astype(np.uint8)
-    return levels, (red - blue) % config.orientations
+def label(red: Labels, blue: Labels, orientations: int) -> Labels:
+    """The class of images whose gratings have these orientations."""
+    return (red - blue) % orientations
 
 
-def _places(
-    config: PairsConfig, source: np.random.PCG64
-) -> tuple[tuple[Place, Place], list[Place]]:
-    """Upper left corners of the red, the blue and the green patches."""
-    half, free = config.side // 2, config.side // 2 - config.patch + 1
-    low, right = _below(source, 2) * half, _below(source, 2) * half
-    corners = [(_below(source, free), _below(source, free)) for _ in range(4)]
-    rows = (low, half - low, low, half - low)
-    columns = (right, half - right, half - right, right)
-    places = [
-        (row + corner[0], column + corner[1])
-        for row, column, corner in zip(rows, columns, corners, strict=True)
-    ]
-    if config.distance is not None:
-        places[:2] = _apart(config, source, low > 0, right > 0)
-    return (places[0], places[1]), places[2 : 2 + config.distractors]
+def draw_orientations(config: PairsConfig, source: Source) -> tuple[Labels, Labels]:
+    """Orientations of the red and the blue gratings of a chunk: uniform and independent."""
+    return below(source, config.orientations), below(source, config.orientations)
 
 
-def _apart(config: PairsConfig, source: np.random.PCG64, low: Flags, right: Flags) -> list[Place]:
-    """Two corners `distance` apart in rows and columns, the first in the given direction."""
-    assert config.distance is not None
-    room = config.side - config.patch - config.distance + 1
-    top, left = _below(source, room), _below(source, room)
-    rows = top + np.where(low, config.distance, 0), top + np.where(low, 0, config.distance)
-    columns = left + np.where(right, config.distance, 0), left + np.where(right, 0, config.distance)
-    return [(rows[0], columns[0]), (rows[1], columns[1])]
-
-
-def _paint(canvas: Whole, channel: int, patches: Whole, at: Place) -> None:
-    span = np.arange(patches.shape[-1])
-    image = np.arange(len(canvas))[:, None, None]
-    rows, columns = at[0][:, None, None] + span[:, None], at[1][:, None, None] + span
-    canvas[image, rows, columns, channel] += patches
-
-
-def _gratings(config: PairsConfig) -> Whole:
-    """Every orientation and phase as a patch, in 1/256 grey levels."""
-    middle = (config.patch - 1) / 2
-    offsets = [index - middle for index in range(config.patch)]
-    scale = config.amplitude * LEVELS * FIXED
-    table = np.empty((config.orientations, PHASES, config.patch, config.patch))
-    turns = 2 * math.pi * np.arange(PHASES) / PHASES
-    for turn in range(config.orientations):
-        angle = math.pi * turn / config.orientations
-        for i, y in enumerate(offsets):
-            for j, x in enumerate(offsets):
-                along = x * math.cos(angle) + y * math.sin(angle)
-                window = math.exp(-(x * x + y * y) / (2 * config.window**2))
-                wave = np.cos(2 * math.pi * along / config.wavelength + turns)
-                table[turn, :, i, j] = scale * window * wave
-    return np.rint(table).astype(np.int32)
-
-
-def _noise(config: PairsConfig, table: Whole, source: np.random.PCG64) -> Whole:
-    """Normal noise for a chunk: every 16 random bits are one value."""
-    values = CHUNK * config.side * config.side * 3
-    raw = source.random_raw((values + 3) // 4)
-    # The lowest bits first, whatever the platform's byte order.
-    draws = raw.astype("<u8", copy=False).view("<u2")[:values]
-    return table[draws].reshape(CHUNK, config.side, config.side, 3)
-
-
-def _quantiles(noise: float) -> Whole:
-    """The middles of 65536 equally likely parts of a normal distribution, in 1/256 grey levels."""
-    normal = NormalDist(0, noise * LEVELS * FIXED) if noise else None
-    upper = [
-        0 if normal is None else round(normal.inv_cdf((32768 + k + 0.5) / 65536))
-        for k in range(32768)
-    ]
-    return np.array([*(-value for value in reversed(upper)), *upper], np.int32)
-
-
-def _below(source: np.random.PCG64, limit: int) -> Labels:
-    """One whole number in 0 to limit - 1 for every image of a chunk."""
-    return ((source.random_raw(CHUNK) >> np.uint64(32)) * np.uint64(limit) >> np.uint64(32)).astype(
-        np.int64
+def draw_places(config: PairsConfig, source: Source) -> tuple[Place, Place]:
+    """Upper left corners of the red and the blue gratings of a chunk, at opposite edges."""
+    far = below(source, 2)
+    red, blue = (
+        (below(source, config.height - config.patch + 1), edge_columns(config, right, source))
+        for right in (far, 1 - far)
     )
+    return red, blue
+
+
+def _draw(config: PairsConfig, canvas: Whole, source: Source) -> Labels:
+    table = grating_table(config.patch, config.orientations)
+    red, blue = draw_orientations(config, source)
+    red_at, blue_at = draw_places(config, source)
+    paint(canvas, RED, table[red, below(source, PHASES)], *red_at)
+    paint(canvas, BLUE, table[blue, below(source, PHASES)], *blue_at)
+    return label(red, blue, config.orientations)

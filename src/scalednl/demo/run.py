@@ -27,8 +27,8 @@ def run(out: Path, threads: int | None = None) -> int | None:
     console = Console(highlight=False)
     console.print(
         "[bold]1. Can it compare two places?[/]  Each image of `pairs` has a red and a blue "
-        "grating in opposite corners; the class is the difference of their angles. No local "
-        "feature tells.\n"
+        "grating at opposite edges; the class is the difference of their angles. Without a block, "
+        "no unit of the network sees both.\n"
     )
     trained = train_all(out, threads, console)
     if trained.signal:

@@ -57,30 +57,31 @@ def network(name: str) -> Network:
 
 
 @lru_cache(maxsize=1024)
-def multiply_adds(name: str, block: NonLocalConfig, side: int, classes: int) -> int:
-    """Of one forward pass of one image of side x side pixels."""
+def multiply_adds(name: str, block: NonLocalConfig, size: tuple[int, int], classes: int) -> int:
+    """Of one forward pass of one image; `size` is its height and width."""
     shape = network(name)
-    total = shape.stem_kernel**2 * 3 * shape.stem * side**2
+    total = shape.stem_kernel**2 * 3 * shape.stem * size[0] * size[1]
     width = shape.stem
     for index, (depth, planes) in enumerate(zip(shape.depths, shape.planes, strict=True), 1):
         for number in range(depth):
-            halves = index > 1 and number == 0
-            out = (side + 1) // 2 if halves else side
-            total += _residual(shape.bottleneck, width, planes, side, out)
-            width, side = shape.widths[index - 1], out
+            before = size[0] * size[1]
+            if index > 1 and number == 0:
+                size = (size[0] + 1) // 2, (size[1] + 1) // 2
+            total += _residual(shape.bottleneck, width, planes, before, size[0] * size[1])
+            width = shape.widths[index - 1]
         if index == block.stage:
-            total += block.blocks * _attention(block, width, side**2)
+            total += block.blocks * _attention(block, width, size[0] * size[1])
     return total + width * classes
 
 
-def _residual(bottleneck: bool, inputs: int, planes: int, side: int, out: int) -> int:
-    """One residual block from side x side to out x out pixels."""
+def _residual(bottleneck: bool, inputs: int, planes: int, before: int, after: int) -> int:
+    """One residual block from `before` to `after` pixels."""
     outputs = planes * (4 if bottleneck else 1)
-    shortcut = inputs * outputs * out**2 if side != out or inputs != outputs else 0
+    shortcut = inputs * outputs * after if before != after or inputs != outputs else 0
     if bottleneck:
-        inner = inputs * planes * side**2 + (9 * planes * planes + planes * outputs) * out**2
+        inner = inputs * planes * before + (9 * planes * planes + planes * outputs) * after
     else:
-        inner = (9 * inputs * planes + 9 * planes * planes) * out**2
+        inner = (9 * inputs * planes + 9 * planes * planes) * after
     return inner + shortcut
 
 
@@ -112,14 +113,15 @@ def training_multiply_adds(experiment: Experiment) -> int:
 
 def image_multiply_adds(experiment: Experiment) -> int:
     """Of one image, forward."""
-    pairs, data = experiment.pairs, experiment.data
-    side = SIDES.get(data, pairs.side)
-    return multiply_adds(experiment.model, experiment.block, side, num_classes(experiment))
+    options, data = experiment.generated, experiment.data
+    size = (SIDES[data],) * 2 if options is None else (options.height, options.width)
+    return multiply_adds(experiment.model, experiment.block, size, num_classes(experiment))
 
 
 def num_classes(experiment: Experiment) -> int:
     """Classes of an experiment's data."""
-    return CLASSES.get(experiment.data, experiment.pairs.orientations)
+    options = experiment.generated
+    return CLASSES[experiment.data] if options is None else options.classes
 
 
 def chance_error_pct(experiment: Experiment) -> float:
@@ -129,7 +131,9 @@ def chance_error_pct(experiment: Experiment) -> float:
 
 def train_images(experiment: Experiment) -> int:
     """Images of an epoch."""
-    return experiment.limit or IMAGES.get(experiment.data, experiment.pairs.train_images)
+    options = experiment.generated
+    images = IMAGES[experiment.data] if options is None else options.train_images
+    return experiment.limit or images
 
 
 def paper_gpu_rate() -> float:
@@ -139,5 +143,5 @@ def paper_gpu_rate() -> float:
     """
     table = printed("table3_heads")
     milliseconds = dict(zip(table["heads"], table["scaled"]["train_step_ms"], strict=True))[0]
-    plain = multiply_adds("preresnet56", NonLocalConfig(blocks=0), 32, 10)
+    plain = multiply_adds("preresnet56", NonLocalConfig(blocks=0), (32, 32), 10)
     return PASSES * plain * printed("training")["cifar"]["batch"] / (milliseconds / 1000)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from scalednl.config import Experiment, PairsConfig
+from scalednl.config import Experiment
 from scalednl.paper.recipes import recipes
 
 ScaleName = Literal["smoke", "lite", "paper"]
@@ -113,7 +113,6 @@ def run_name(experiment: Experiment) -> str:
 
 CHANNELS = {
     "preresnet8": 32,
-    "preresnet14": 32,
     "preresnet20": 32,
     "preresnet32": 32,
     "preresnet56": 128,
@@ -132,11 +131,7 @@ SCALES: dict[str, Scale] = {
             "the paper's data",
             seeds=2,
             data={"cifar10": "pairs"},
-            networks={"preresnet56": "preresnet8", "preresnet110": "preresnet14"},
-            changes={
-                "epochs": 5,
-                "pairs": PairsConfig(side=16, patch=7, train_images=5000, test_images=1000),
-            },
+            networks={"preresnet56": "preresnet8"},
         ),
         Scale(
             "lite",

@@ -77,6 +77,7 @@ DATA_WORDS = {
     "cifar100": "CIFAR-100",
     "tiny-imagenet": "Tiny-ImageNet",
     "pairs": "pairs (generated)",
+    "recall": "recall (generated)",
 }
 NETWORK_WORDS = {ours: paper for paper, ours in NETWORKS.items()}
 

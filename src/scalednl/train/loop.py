@@ -3,6 +3,7 @@
 import math
 import time
 from contextlib import AbstractContextManager, nullcontext
+from itertools import islice
 from typing import Any
 
 import torch
@@ -18,8 +19,9 @@ from scalednl.models.residual import ResidualNetwork
 from scalednl.records.run import Status
 from scalednl.signals import StopRequest
 from scalednl.train.checkpoint import Checkpoint
-from scalednl.train.evaluate import evaluate, sum_over_ranks, test_batches
+from scalednl.train.evaluate import Evaluation, evaluate, sum_over_ranks, test_batches
 from scalednl.train.initial import train_crop
+from scalednl.train.recalibrate import recalibrated
 from scalednl.train.run_state import Progress
 from scalednl.train.schedule import learning_rate
 from scalednl.train.show import Display
@@ -210,6 +212,17 @@ class Trainer:
         self.progress.wrong += int(self._sums[1].item())
         self._sums.zero_()
 
+    def _evaluated(self) -> Evaluation:
+        """The test; with recalibrated statistics, which stay after the last epoch, if asked for."""
+        count, epoch = self.experiment.recalibrate, self.progress.epoch
+        if not count:
+            return evaluate(self._model, self._tests, self._classes)
+        # The epoch's own first batches, as they were trained on.
+        batches = (batch.images for batch in islice(self.batches.epoch(epoch), count))
+        last = epoch + 1 == self.experiment.epochs
+        with recalibrated(self._model, batches, keep=last):
+            return evaluate(self._model, self._tests, self._classes)
+
     def _finish_epoch(self, owner: "Owner", display: Display) -> None:
         progress = self.progress
         record = {
@@ -234,7 +247,7 @@ class Trainer:
         if not self.experiment.is_tested_after(self.progress.epoch):
             return dict.fromkeys(("test_loss", "test_error_pct", "class_error_pct"))
         start = time.perf_counter()
-        found = evaluate(self._model, self._tests, self._classes)
+        found = self._evaluated()
         self.progress.seconds += time.perf_counter() - start
         if not math.isfinite(found.loss):
             raise DivergedError

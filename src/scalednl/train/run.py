@@ -100,7 +100,7 @@ def _before(folder: RunFolder, experiment: Experiment) -> Outcome | None:
             )
         return None
     here, _ = folder.read_config()
-    if here != experiment:
+    if here.digest != experiment.digest:
         changes = "; ".join(experiment.differences(here)[:4])
         raise UsageError(
             f"{folder.path} holds another experiment ({changes}): choose another folder with --out"
