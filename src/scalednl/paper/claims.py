@@ -10,7 +10,8 @@ from functools import cache
 
 from scalednl.config import Experiment
 from scalednl.paper.answers import Kind
-from scalednl.paper.artefacts import BLOCKS, CIFAR, Artefact, artefacts, cifar56
+from scalednl.paper.artefacts import artefacts
+from scalednl.paper.grids import BLOCKS, CIFAR, Artefact, cifar56
 from scalednl.paper.rules import PRIMARY
 from scalednl.paper.scales import Scale, Setting
 

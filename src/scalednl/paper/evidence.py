@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from scalednl.paper.artefacts import BLOCKS, Artefact, Cell, cifar56
+from scalednl.paper.grids import BLOCKS, Artefact, Cell, cifar56
 from scalednl.paper.rules import OFTEN, POWER, PRIMARY, RULES
 from scalednl.paper.scales import Scale, Setting, run_name
 

@@ -1,28 +1,25 @@
 """For every claim a verdict, and never more than the runs say."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from scalednl.config import Experiment
 from scalednl.paper.answers import (
     OPEN,
     Answer,
     Answered,
-    Kind,
     Needed,
     answer,
     answer_always,
     answer_often,
-    settled_by_power,
-    settled_if_mean_stays,
 )
 from scalednl.paper.claims import Claim, claims
 from scalednl.paper.rules import FIXED_LEVEL, OFTEN_SEEDS, RULES, Rule
 from scalednl.paper.scales import SCALES, Scale
 from scalednl.report.contrasts import RowValues as Values
 from scalednl.report.contrasts import Runs, Scores, row_values
+from scalednl.report.settling import More, Seconds, what_settles
 from scalednl.stats import (
     SIGN_FLIP_FROM,
     Estimate,
@@ -33,11 +30,7 @@ from scalednl.stats import (
     probability_of_improvement,
     sign_flip_p,
     summarise,
-    upper_sd,
 )
-
-Seconds = Callable[[Experiment], float]
-"""How long a training takes here"""
 
 
 @dataclass(frozen=True)
@@ -63,23 +56,6 @@ class RowVerdict:
     margin: float
     answer: Answer
     why: str
-
-
-@dataclass(frozen=True)
-class More:
-    """What would settle an open claim."""
-
-    if_mean_stays: Needed | None
-    for_margin: Needed | None
-    n: int
-    """Seeds there are"""
-    hours_a_seed: float
-    """Here, for all trainings of the claim"""
-
-    def hours(self, needed: Needed | None) -> float | None:
-        """Of the seeds that are missing."""
-        more = None if needed is None else needed.more(self.n)
-        return None if more is None else more * self.hours_a_seed
 
 
 @dataclass(frozen=True)
@@ -133,9 +109,21 @@ def judge_all(runs: Runs, scores: Scores, seconds: Seconds) -> list[Verdict]:
         by_name = {claim.name: claim for claim in claims()}
         judged = [judge(claim, scale, runs, scores) for claim in by_name.values()]
         for one in corrected([one for one in judged if one is not None], scale):
-            rows = row_values(by_name[one.claim], scale, runs, scores)
-            found.append(replace(one, more=what_settles(by_name[one.claim], one, rows, seconds)))
+            found.append(_settled(by_name[one.claim], one, scale, runs, scores, seconds))
     return found
+
+
+def _settled(
+    claim: Claim, verdict: Verdict, scale: Scale, runs: Runs, scores: Scores, seconds: Seconds
+) -> Verdict:
+    """An open verdict with what would settle it; a main claim must pass its correction too."""
+    if verdict.answer != OPEN:
+        return verdict
+    level = verdict.level
+    if verdict.p and verdict.p_corrected and verdict.p_corrected < 1:
+        level *= verdict.p / verdict.p_corrected
+    rows = row_values(claim, scale, runs, scores)
+    return replace(verdict, more=what_settles(claim, rows, RULES[scale.name], level, seconds))
 
 
 def judge(claim: Claim, scale: Scale, runs: Runs, scores: Scores) -> Verdict | None:
@@ -258,61 +246,6 @@ def _often(verdict: Verdict, rows: Sequence[Values], rule: Rule) -> Verdict:
     found = answer_often(k, n)
     why = f"{so_far} (p = {found.p:.2g} of one in three)"
     return replace(verdict, answer=found.answer, why=why, n=n, p=found.p)
-
-
-def what_settles(
-    claim: Claim, verdict: Verdict, rows: Sequence[Values], seconds: Seconds
-) -> More | None:
-    """Seeds and hours that would settle an open verdict: if its mean stays, and for its margin.
-
-    The deviation is taken at its upper 80 % limit; before there are seeds, it is assumed. A main
-    claim must reach its level after correction, as things stand.
-    """
-    if verdict.answer != OPEN or claim.kind == "often":
-        return None
-    rule = RULES[verdict.scale]
-    level = verdict.level
-    if verdict.p and verdict.p_corrected and verdict.p_corrected < 1:
-        level *= verdict.p / verdict.p_corrected
-    known = [(row, found) for row in rows if (found := estimate(row.values)) is not None]
-    chosen: Sequence[tuple[Values, Estimate | None]] = known or [(row, None) for row in rows]
-    n = min(len(row.seeds) for row, _ in chosen)
-    experiments = {one.cell: one for row, _ in chosen for one in row.experiments}
-    hours = sum(seconds(one) for one in experiments.values()) / 3600
-    if claim.kind == "always":
-        # As many as the row that needs most.
-        each = [_needed("better", [one], claim, rule, level) for one in chosen]
-        return More(_most([a for a, _ in each]), _most([b for _, b in each]), n, hours)
-    return More(*_needed(claim.kind, chosen, claim, rule, level), n, hours)
-
-
-def _needed(
-    kind: Kind,
-    rows: Sequence[tuple[Values, Estimate | None]],
-    claim: Claim,
-    rule: Rule,
-    level: float,
-) -> tuple[Needed | None, Needed | None]:
-    margin = math.fsum(row.margin for row, _ in rows) / len(rows)
-    found = [one for _, one in rows if one is not None]
-    if not found:
-        sd = assumed_sd(claim, rows[0][0], rule) / math.sqrt(len(rows))
-        return None, settled_by_power(kind, sd, margin, rule, level)
-    joint, n = pooled(found), min(len(row.seeds) for row, _ in rows)
-    sd = upper_sd(joint.error * math.sqrt(n), joint.df)
-    stays = settled_if_mean_stays(kind, joint.mean, sd, margin, rule, level)
-    return stays, settled_by_power(kind, sd, margin, rule, level)
-
-
-def _most(needed: Sequence[Needed | None]) -> Needed | None:
-    known = [one for one in needed if one is not None]
-    return max(known, key=lambda one: math.inf if one.seeds is None else one.seeds, default=None)
-
-
-def assumed_sd(claim: Claim, row: Values, rule: Rule) -> float:
-    """Of one seed's contrast, from what one run is assumed to scatter."""
-    one = rule.run_sd[row.data] if claim.quantity == "error" else rule.score_margin
-    return one * math.sqrt(sum(weight**2 for weight in row.weights))
 
 
 def corrected(verdicts: Sequence[Verdict], scale: Scale) -> list[Verdict]:

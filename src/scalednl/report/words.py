@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from scalednl.paper.answers import FAILS, HOLDS, OPEN, SAME
-from scalednl.paper.artefacts import NETWORKS
+from scalednl.paper.grids import NETWORKS
 
 SCORES = {
     "key_share": (

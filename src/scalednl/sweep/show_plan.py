@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from scalednl.paper.artefacts import Artefact
+from scalednl.paper.grids import Artefact
 from scalednl.paper.rules import RULES
 from scalednl.paper.scales import Scale
 from scalednl.sweep.estimate import Rates, paper_hours
