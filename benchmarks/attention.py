@@ -1,48 +1,48 @@
-"""The table of scores in docs/attention.md, from finished runs of softmax and scaled attention.
+"""The results table in docs/attention.md, from finished runs of softmax and scaled attention.
 
-python benchmarks/attention.py runs/cifar10-preresnet20-*-short-seed* --root DATA
+python benchmarks/attention.py runs/pairs-softmax-seed* runs/pairs-scaled-seed* --root DATA
 
-Runs without a record of at least 500 images get one first, in their `attention` folder.
+Runs without a record of at least 500 images are scored first, into their `attention` folder. All
+runs must have the same data set and network. Every call replaces the table of that data set and
+network and leaves the others.
 """
 
 import argparse
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
 from scalednl.errors import CommandError
 from scalednl.records.attention import read_attention
 from scalednl.records.run import RunFolder
+from scalednl.stats import summarise
 from scalednl.tables import table_text
 
 PAGE = Path(__file__).parents[1] / "docs" / "attention.md"
-BEGIN, END = "<!-- made by benchmarks/attention.py -->", "<!-- end -->"
+END = "<!-- end of the results -->"
 IMAGES = 500
 Record = dict[str, Any]
 
 
 def main() -> None:
-    """Look at the runs where that was not done yet, and put the tables into the page."""
+    """Score the runs that have no record yet, and write their table into the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", nargs="+", type=Path)
     parser.add_argument("--root", type=Path)
     options = parser.parse_args()
     try:
         records = [record_of(run, options.root) for run in options.runs]
+        section = results(records)
     except CommandError as error:
         sys.exit(str(error))
-    text = PAGE.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    page = f"{before}{BEGIN}\n\n{tables(records)}\n\n{END}{after}"
-    PAGE.write_text(page, encoding="utf-8")
-    print(tables(records))
+    PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8"), records[0], section), "utf-8")
+    print(section)
 
 
 def record_of(run: Path, root: Path | None) -> Record:
-    """The record of a finished run; made now if it is missing or rests on too few images."""
+    """The record of a finished run; made now if it is missing or has too few images."""
     result = RunFolder(run).read_result()
     if result is None or result["status"] != "finished":
         raise CommandError(f"{run} is not a finished run")
@@ -57,74 +57,83 @@ def record_of(run: Path, root: Path | None) -> Record:
     return record
 
 
-def tables(records: Sequence[Record]) -> str:
-    """Means over blocks and seeds, then every block of every run with its interval."""
+def replaced(page: str, record: Record, section: str) -> str:
+    """The page with a section in place of the one with the same heading, or before the end."""
+    heading = re.escape(_heading(record))
+    pattern = re.compile(rf"{heading}\n.*?(?=^### |^{re.escape(END)})", re.M | re.S)
+    if pattern.search(page):
+        return pattern.sub(lambda _: f"{section}\n\n", page)
+    if END not in page:
+        raise CommandError(f"{PAGE.name} has no line {END}")
+    return page.replace(END, f"{section}\n\n{END}")
+
+
+def results(records: Sequence[Record]) -> str:
+    """Heading, what was measured, and one table: scores of each block, then ablation errors."""
+    if len({(record["data"], record["model"]) for record in records}) != 1:
+        raise CommandError("the runs have more than one data set or network: give those of one")
     groups = grouped(records)
     first = records[0]
-    images, seeds = first["images_scored"], {name: len(found) for name, found in groups.items()}
-    counted = ", ".join(f"{name} {count}" for name, count in seeds.items())
-    head = f"`{first['model']}` on {first['data']}, {images} test images, seeds: {counted}."
-    return "\n\n".join(
-        [
-            f"{head} Mean over blocks, images and seeds (smallest to largest seed):",
-            over_seeds(groups),
-            "Every block of every run: mean and half the 95 % bootstrap interval over the images:",
-            every_block(groups),
-        ]
+    tested = {record["ablations"]["images"] for record in records if record["ablations"]}
+    seeds = ", ".join(f"{name} {len(found)}" for name, found in groups.items())
+    words = (
+        f"Seeds: {seeds}. {first['images_scored']} test images scored, "
+        f"{' or '.join(f'{count:,}' for count in sorted(tested))} tested. Mean over seeds ± sample "
+        "standard deviation over seeds; in brackets the mean of the untrained networks."
     )
+    return "\n\n".join([_heading(first), words, table(groups)])
 
 
 def grouped(records: Sequence[Record]) -> dict[str, list[Record]]:
-    """Records by attention, in the order of their seeds."""
+    """Records by attention, softmax first, in the order of their seeds."""
     groups: dict[str, list[Record]] = {}
     for record in sorted(records, key=lambda record: record["seed"]):
         groups.setdefault(record["blocks"][0]["attention"], []).append(record)
     return {name: groups[name] for name in sorted(groups, reverse=True)}
 
 
-def over_seeds(groups: dict[str, list[Record]]) -> str:
-    """One line a score, one column an attention."""
-    rows = []
-    for score in _scores(groups):
-        cells = [f"`{score}`"]
-        for found in groups.values():
-            seeds = [mean(block["scores"][score]["mean"] for block in r["blocks"]) for r in found]
-            cells.append(_spread(seeds, 3 if abs(seeds[0]) < 10 else 1))
-        rows.append(cells)
-    for view in ("base", "magnitude", "direction"):
-        errors = [[record["error_by_view"][view] for record in found] for found in groups.values()]
-        label = "as trained" if view == "base" else f"{view} alone"
-        rows.append([f"error, {label}, %", *(_spread(seeds, 1) for seeds in errors)])
-    return table_text(["score", *groups], rows)
-
-
-def every_block(groups: dict[str, list[Record]]) -> str:
-    """One line a score and block, one column a run."""
+def table(groups: dict[str, list[Record]]) -> str:
+    """One column per attention."""
     runs = [record for found in groups.values() for record in found]
-    head = [f"{run['blocks'][0]['attention']} {run['seed']}" for run in runs]
-    rows = []
-    for score in _scores(groups):
-        for number in range(len(runs[0]["blocks"])):
-            found = [run["blocks"][number]["scores"][score] for run in runs]
-            rows.append([f"`{score}`, block {number}", *(_half(summary) for summary in found)])
-    return table_text(["score", *head], rows)
+    blocks = range(len(runs[0]["blocks"]))
+    rows = [
+        [f"`{score}`, block {number + 1}" if len(blocks) > 1 else f"`{score}`"]
+        + [_score(found, number, score) for found in groups.values()]
+        for score in _names(runs, lambda run: run["blocks"][0]["scores"])
+        for number in blocks
+    ]
+    for name in _names(runs, lambda run: run["ablations"]["error_pct"]):
+        errors = [[run["ablations"]["error_pct"].get(name) for run in g] for g in groups.values()]
+        rows.append([f"error, `{name}`, %", *(_spread(values, 2) for values in errors)])
+    return table_text(["", *groups], rows)
 
 
-def _scores(groups: dict[str, list[Record]]) -> list[str]:
-    return list(next(iter(groups.values()))[0]["blocks"][0]["scores"])
+def _heading(record: Record) -> str:
+    return f"### {record['data']}, {record['model']}"
 
 
-def _spread(values: Sequence[float], digits: int) -> str:
-    middle = f"{mean(values):.{digits}f}"
-    if len(values) == 1:
-        return middle
-    return f"{middle} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+def _names(runs: Sequence[Record], values: Callable[[Record], dict[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(name for run in runs for name in values(run)))
 
 
-def _half(summary: dict[str, Any]) -> str:
-    digits = 3 if abs(summary["mean"]) < 10 else 1
-    half = (summary["high"] - summary["low"]) / 2
-    return f"{summary['mean']:.{digits}f} ± {half:.{digits}f}"
+def _score(found: Sequence[Record], number: int, score: str) -> str:
+    blocks = [record["blocks"][number] for record in found]
+    if score not in blocks[0]["scores"]:
+        return ""
+    trained, before = (
+        [block[kind][score]["mean"] for block in blocks] for kind in ("scores", "untrained")
+    )
+    digits = 3 if max(map(abs, trained + before)) < 10 else 1
+    return f"{_spread(trained, digits)} ({summarise(before).mean:.{digits}f})"
+
+
+def _spread(values: Sequence[float | None], digits: int) -> str:
+    known = [value for value in values if value is not None]
+    if not known:
+        return ""
+    found = summarise(known)
+    text = f"{found.mean:.{digits}f}"
+    return text if found.sd is None else f"{text} ± {found.sd:.{digits}f}"
 
 
 if __name__ == "__main__":

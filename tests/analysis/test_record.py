@@ -15,6 +15,7 @@ from scalednl.analysis.explorer import chosen_images, evened
 from scalednl.analysis.factors import Factors
 from scalednl.analysis.look import look_at, score_subject
 from scalednl.analysis.record import record_run
+from scalednl.analysis.scores import SOFTMAX_ONLY
 from scalednl.analysis.subject import open_subject
 from scalednl.errors import CommandError
 from scalednl.records.attention import decode_rows, read_attention
@@ -24,8 +25,8 @@ from tests.analysis.made import made_run
 from tests.support import assert_close
 
 SCORES = {
-    *("key_share", "query_dependence", "norm_correlation_mean", "norm_correlation_rms"),
-    *("effective_keys", "effective_key_share", "kept_by_magnitude", "kept_by_direction"),
+    *("key_share", "vertical_share", "length_rank", "cosine_rank", "query_angles"),
+    *("query_dependence", "rank_one_energy", "kept_by_magnitude", "kept_by_direction"),
 }
 
 
@@ -72,22 +73,29 @@ def test_what_a_record_holds(tmp_path: Path) -> None:
     assert [block["name"] for block in record["blocks"]] == ["stack.0", "stack.1"]
     scores = score_subject(open_subject(path))
     for block, found in zip(record["blocks"], scores, strict=True):
-        assert set(block["scores"]) == SCORES
+        assert set(block["scores"]) == set(block["untrained"]) == SCORES
         summary = block["scores"]["key_share"]
         assert summary["n"] == 40
         assert summary["low"] <= summary["mean"] <= summary["high"]
         assert summary["mean"] == pytest.approx(float(found.maps["key_share"].mean()))
-        heads = block["head_scores"]["effective_keys"]
-        assert np.mean(heads) == pytest.approx(block["scores"]["effective_keys"]["mean"])
-    errors = record["error_by_view"]
-    assert errors.keys() == {"base", "magnitude", "direction"}
-    assert errors["base"] == evaluate_source(path, None, None, None)["test_error_pct"]
+        heads = block["head_scores"]["query_angles"]
+        assert np.mean(heads) == pytest.approx(block["scores"]["query_angles"]["mean"])
+    assert record["ablations"]["images"] == 40
+    error = evaluate_source(path, None, None, None)["test_error_pct"]
+    assert record["ablations"]["error_pct"]["unchanged"] == error
     folder = RunFolder(path).attention
     assert len(record["maps"]) == 2 * 4 * 2
     for picture in record["maps"]:
         with Image.open(folder / picture["file"]) as image:
             assert image.size == (64, 64)
     assert str(tmp_path) not in (folder / "attention.json").read_text()
+
+
+def test_softmax_has_more_scores(tmp_path: Path) -> None:
+    """Shares of attention exist for weights without signs only."""
+    path = made_run(tmp_path / "run", attention="softmax", blocks=1)
+    (block,) = _record(path, images=2, test_images=2)["blocks"]
+    assert set(block["scores"]) == SCORES | set(SOFTMAX_ONLY)
 
 
 def test_all_runs_show_the_same_images(tmp_path: Path) -> None:

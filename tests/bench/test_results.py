@@ -1,6 +1,7 @@
 """The README's figures are those of the records that lie beside it."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from scalednl.bench.session import slug
+from scalednl.report.cost_claims import judge_costs
 
 ROOT = Path(__file__).parents[2]
 RECORDS = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
@@ -78,6 +80,17 @@ def _table3_in_the_readme() -> None:
         assert f"| {' | '.join(cells)} |" in README
 
 
+def _cost_verdict_in_the_readme() -> None:
+    """What the README says of heads is the project's own verdict on the record."""
+    verdicts = {one.claim: one for one in judge_costs([_newest("table3")])}
+    time, memory = verdicts["heads-cost-no-time"], verdicts["heads-cost-no-memory"]
+    assert memory.answer == "holds"
+    middle, low, high = re.findall(r"([+-]\d+)\.\d%", time.why)[:3]
+    words = " ".join(README.split())
+    assert f"time is {time.answer}: the verdict on the stored record is" in words
+    assert f"{middle} % for four heads, 90 % interval {low} % to {high} %" in words
+
+
 def _largest_maps_in_the_readme() -> None:
     """So are the largest maps within the budget."""
     for one in _newest("scaling")["largest"]:
@@ -91,12 +104,12 @@ def _printed(ratio: float | None) -> str:
 QUOTED: dict[str, Callable[[], None]] = {
     "orders": _orders_in_the_readme,
     "table3": _table3_in_the_readme,
+    "table3_verdicts": _cost_verdict_in_the_readme,
     "scaling": _largest_maps_in_the_readme,
 }
-THERE = [name for name in QUOTED if any(path.name.startswith(f"{name}_") for path in RECORDS)]
 
 
-@pytest.mark.parametrize("name", THERE)
+@pytest.mark.parametrize("name", QUOTED)
 def test_the_readme_quotes_the_newest_record(name: str) -> None:
-    """Where a record lies there, its figures are the README's."""
+    """The figures of every record that the README quotes are the record's."""
     QUOTED[name]()

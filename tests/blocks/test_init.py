@@ -10,7 +10,7 @@ from scalednl.ops.options import ATTENTIONS
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)
-def test_each_attention_starts_as_in_the_paper(attention: str) -> None:
+def test_each_attention_starts_from_its_best_column(attention: str) -> None:
     """Scaled and mean start from He (fan out), softmax from a deviation of 0.01; gamma from 0."""
     block = scalednl.NonLocal2d(256, attention=attention, embed_channels=128)  # type: ignore[arg-type]
     for name in ("theta", "phi", "g", "out"):

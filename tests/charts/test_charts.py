@@ -79,3 +79,14 @@ def test_charts_and_the_papers_numbers_need_no_torch() -> None:
     """Who only reads and draws does not wait for torch."""
     code = "import sys, scalednl.charts, scalednl.paper.tables; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_dot_may_have_its_own_colour_and_a_reference_its_line() -> None:
+    """A dot's colour wins over its row's, and the reference is one line per column."""
+    rows = [Row("one", "blue", [[Dot(1.5, "x1.50", 1.4, 1.7, colour="grey")], [Dot(1.2, "x1.20")]])]
+    chart = dot_chart("Ratios", ["time", "bytes"], rows, start=0, reference=1.0)
+    root = ElementTree.fromstring(chart)
+    colours = [path.get("style", "").split(";")[0] for path in root.iter(f"{SVG}path")]
+    assert colours == ["stroke:var(--grey)", "stroke:var(--blue)"]
+    lines = [line for line in root.iter(f"{SVG}line") if "currentColor" in line.get("style", "")]
+    assert len(lines) == 2

@@ -32,12 +32,15 @@ def test_two_runs_side_by_side(
     other = made_run(tmp_path / "softmax", attention="softmax", blocks=1, heads=2, init=0.5)
     out = tmp_path / "out"
     arguments = ["attention", str(other), str(run), "--images", "8", "--out", str(out)]
+    arguments += ["--test-images", "16"]
     code, said = call_scalednl(monkeypatch, capsys, *arguments)
     assert code == 0, said
     assert "softmax: preresnet8, on 8 images of pairs" in said
-    assert "| key_share             |" in said
+    assert "| key_share           |" in said
     assert "stack.0 (scaled)" in said
-    assert "base " in said
+    assert "untrained: initialised with the run's seed 0" in said
+    assert "error on 16 test images, %" in said
+    assert "| column_mean " in said
     for name in ("figure1", "overlays"):
         with Image.open(out / f"{name}.png") as image:
             assert min(image.size) > 300
@@ -58,7 +61,9 @@ def test_photos_json_and_weights(
     )
     assert code == 0, said
     (found,) = json.loads(said)
-    assert (found["images_scored"], found["data"], found["error_by_view"]) == (2, None, None)
+    assert (found["images_scored"], found["data"], found["ablations"]) == (2, None, None)
+    assert "seed 0, because a weights file" in found["untrained"]["start"]
+    assert found["blocks"][0]["untrained"].keys() == found["blocks"][0]["scores"].keys()
     assert found["blocks"][0]["query_size"] == [6, 10]
     folder = run / "weights-attention-a"
     assert {"figure1.png", "figure1-1.svg", "overlays-1.png"} <= {p.name for p in folder.iterdir()}
@@ -86,7 +91,8 @@ def test_photos_json_and_weights(
         (["RUN", "--head", "2"], 2, "head 2 does not exist: stack.0 has heads 0 to 1"),
         (["RUN", "--query", "16,0"], 2, "--query 16,0 is outside: test image"),
         (["RUN", "--query", "3"], 2, "--query 3 is not ROW,COLUMN"),
-        (["RUN", "--images", "0"], 2, "--images 0 makes no sense"),
+        (["RUN", "--images", "0"], 2, "--images must be at least 1, got 0"),
+        (["RUN", "--test-images", "0"], 2, "--test-images must be at least 1, got 0"),
         (["RUN", "--threads", "0"], 2, "--threads 0 makes no sense"),
         (["RUN", "--image", "nothing.png"], 2, "--image nothing.png is not there"),
         (["RUN", "--data", "cifar11"], 2, "did you mean cifar10"),

@@ -50,6 +50,7 @@ BLOCK = {
     "key_size": [1, 1],
     "scores": {"key_share": SUMMARY},
     "head_scores": {"key_share": [0.5]},
+    "untrained": {"key_share": SUMMARY},
 }
 MAP = {"file": "map.png", "image": 0, "block": 0, "head": 0, "colours": "hot", "low": 0, "high": 1}
 IMAGE = {
@@ -67,7 +68,8 @@ RECORD: dict[str, Any] = {
     "model": "preresnet8",
     "origin": {},
     "images_scored": 1,
-    "error_by_view": {"base": 1.5},
+    "untrained": {"seed": 0, "start": "initialised"},
+    "ablations": {"images": 10, "error_pct": {"unchanged": 1.5}},
     "blocks": [BLOCK],
     "maps": [MAP],
     "explorer": {"images": [IMAGE], "left_out": 0},
@@ -78,7 +80,7 @@ def test_a_record_is_read_as_written(tmp_path: Path) -> None:
     """What was written comes back; where nothing was, there is None."""
     assert read_attention(tmp_path) is None
     write_attention(tmp_path, RECORD)
-    assert read_attention(tmp_path) == {"schema": 1, **RECORD}
+    assert read_attention(tmp_path) == {"schema": 2, **RECORD}
 
 
 def test_decoding() -> None:
@@ -90,7 +92,7 @@ def test_decoding() -> None:
 
 def _change(path: str, value: Any) -> Any:
     """The record with one thing changed, by its path; ... removes it."""
-    record = copy.deepcopy({"schema": 1, **RECORD})
+    record = copy.deepcopy({"schema": 2, **RECORD})
     place: Any = record
     *way, last = [int(part) if part.isdigit() else part for part in path.split(".")]
     for part in way:
@@ -105,15 +107,19 @@ def _change(path: str, value: Any) -> Any:
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
-        ("schema", 2, "has schema 2, and this version reads 1"),
+        ("schema", 1, "has schema 1, and this version reads 2"),
         ("blocks", [], "it has no blocks"),
         ("blocks.0.scores", ..., "block 0 has no scores"),
         ("blocks.0.heads", True, "heads of block 0 is bool"),
         ("blocks.0.query_size", [0, 2], "query_size"),
         ("blocks.0.scores.key_share.mean", None, "mean of key_share is None"),
-        ("blocks.0.scores.key_share", 3, "key_share is no summary"),
+        ("blocks.0.scores.key_share", 3, "key_share is not a summary"),
         ("blocks.0.head_scores.key_share", [1, 2], "not one number a head"),
-        ("error_by_view.base", "x", "error_by_view base is 'x'"),
+        ("blocks.0.untrained", {}, "scores and untrained have different names"),
+        ("blocks.0.untrained.key_share.mean", "x", "mean of key_share is 'x'"),
+        ("untrained.start", ..., "untrained has no start"),
+        ("ablations.error_pct.unchanged", "x", "error of ablation unchanged is 'x'"),
+        ("ablations.images", None, "images of ablations is NoneType"),
         ("maps.0.file", "../../secret.png", "has the file name"),
         ("maps.0.head", 1, "head 1, which is not there"),
         ("maps.0.block", -1, "block -1, which is not there"),

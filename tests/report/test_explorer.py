@@ -1,6 +1,7 @@
 """The explorer of attention in a real browser, on a really trained block."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from scalednl.config import RunSettings
 from scalednl.paper.recipes import find_recipe
 from scalednl.records.attention import decode_rows, read_attention
 from scalednl.report.build import write_report
+from scalednl.report.words import score_number
 from scalednl.train.run import run
 from tests.report.browser import opened
 
@@ -104,14 +106,45 @@ def test_rows_in_the_browser_are_those_of_the_record(folder: Path, page: Page) -
 
 
 def test_scores_on_the_page_are_those_of_the_record(folder: Path, page: Page) -> None:
-    """The table of scores shows what report.json has."""
+    """The table shows what report.json has: trained, untrained and the errors of ablations."""
     numbers = json.loads((folder / "report.json").read_text())
     assert [item["run"] for item in numbers["attention"]] == ["scaled", "softmax"]
-    shown = page.locator("#table-scores tbody tr")
-    assert shown.count() == 2
-    for index, item in enumerate(numbers["attention"]):
-        mean = item["blocks"][0]["scores"]["key_share"]["mean"]
-        assert f"{mean:.3g}" in shown.nth(index).inner_text()
+    cells = page.eval_on_selector_all(
+        ".scores [data-key]",
+        "all => all.map(c => [c.dataset.key, [c.innerText, c.closest('td').innerText]])",
+    )
+    shown = dict(cells)
+    for item in numbers["attention"]:
+        for name, summary in item["blocks"][0]["scores"].items():
+            number, cell = shown.pop(f"scores/{item['run']}/1/{name}")
+            assert number == score_number(summary["mean"])
+            untrained = item["blocks"][0]["untrained"][name]["mean"]
+            assert cell.endswith(f"untrained {score_number(untrained)}")
+        for name, error in item["ablations"]["error_pct"].items():
+            assert shown.pop(f"ablations/{item['run']}/{name}")[0] == f"{error:.2f}"
+    assert not shown
+    heads = page.locator(".scores thead th small").all_inner_texts()
+    assert heads == ["softmax, seed 0", "scaled, seed 0"]
+
+
+def test_many_scores_fit_the_window(folder: Path, browser: Browser, tmp_path: Path) -> None:
+    """At 1440 pixels no table of scores of 8 runs with 3 blocks is cut."""
+    for seed in range(4):
+        for name in ("softmax", "scaled"):
+            target = tmp_path / f"cifar10-preresnet20-{name}-short-seed{seed}"
+            shutil.copytree(folder / name, target)
+            file = target / "attention" / "attention.json"
+            record = json.loads(file.read_text())
+            record |= {"seed": seed, "blocks": record["blocks"] * 3, "maps": []}
+            record["explorer"]["images"] = []
+            file.write_text(json.dumps(record))
+    report = write_report([tmp_path], tmp_path / "report.html")
+    with opened(browser, report, viewport={"width": 1440, "height": 900}) as page:
+        tables = page.locator(".wide:has(.scores)")
+        assert tables.count() == 2
+        for box in tables.element_handles():
+            assert box.evaluate("box => box.scrollWidth - box.clientWidth") <= 0
+        assert page.locator(".scores .part").count() == 8
 
 
 def test_a_damaged_record_is_told(folder: Path, browser: Browser, tmp_path: Path) -> None:

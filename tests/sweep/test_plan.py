@@ -37,7 +37,7 @@ def _begin(path: Path, experiment: Experiment, status: str = "interrupted") -> R
 def test_shared_cells_are_one_run(tmp_path: Path) -> None:
     """All tables together need fewer runs than one by one; each knows who needs it; seeds count."""
     every = _plan(tmp_path, "all").runs
-    assert len({run.name for run in every}) == len({run.path for run in every}) == len(every) == 60
+    assert len({run.name for run in every}) == len({run.path for run in every}) == len(every) == 56
     base = next(run for run in every if run.name == "pairs-scaled-heads-1-seed1")
     assert {"table1_importance", "table2_initialization", "table3_heads"} <= set(base.artefacts)
     assert {run.experiment.seed for run in every} == {0, 1}
@@ -45,20 +45,34 @@ def test_shared_cells_are_one_run(tmp_path: Path) -> None:
     assert len(three.runs) == 90
 
 
-def test_fine_tuning_waits_for_pretraining(tmp_path: Path) -> None:
-    """Tiny-ImageNet's runs come after the one whose weights they begin from."""
+def test_fine_tuning_waits_for_the_pretraining_of_its_seed(tmp_path: Path) -> None:
+    """Each of Tiny-ImageNet's runs comes after a pretraining of its own seed, and begins there."""
     runs = _plan(tmp_path, "table4_backbones", "paper").runs
-    first = next(run for run in runs if run.experiment.recipe == PRETRAIN)
+    first = {run.experiment.seed: run for run in runs if run.experiment.recipe == PRETRAIN}
     tuned = [run for run in runs if run.experiment.finetune]
+    assert sorted(first) == [0, 1, 2]
     assert len(tuned) == 2 * 3
     for run in tuned:
-        assert run.after == (first.name,)
-        assert run.experiment.weights == str(first.path)
+        before = first[run.experiment.seed]
+        assert run.after == (before.name,)
+        assert run.experiment.weights == str(before.path.absolute())
     assert all(not run.after for run in runs if not run.experiment.finetune)
-    _begin(tmp_path / "mine", first.experiment, "finished")
+    _begin(tmp_path / "mine", first[1].experiment, "finished")
     moved = _plan(tmp_path, "table4_backbones", "paper").runs
-    assert {run.experiment.weights for run in moved if run.after} == {str(tmp_path / "mine")}
+    begins = {run.experiment.seed: run.experiment.weights for run in moved if run.after}
+    assert begins[1] == str(tmp_path / "mine")
+    assert begins[0] == str(first[0].path.absolute())
     assert PRETRAIN not in {run.experiment.recipe for run in _plan(tmp_path, scale="paper").runs}
+
+
+def test_evidence_goes_line_by_line_and_look_by_look(tmp_path: Path) -> None:
+    """Four seeds of a line come first, then its others, then the next line."""
+    runs = _plan(tmp_path, "evidence", "lite").runs
+    order = [(run.artefacts[0], run.experiment.seed) for run in sorted(runs, key=lambda r: r.turn)]
+    first, second = ([seed for name, seed in order if name == f"evidence_0{n}"] for n in (1, 2))
+    assert first == [0] * 3 + [1] * 3 + [2] * 3 + [3] * 3 + [4] * 3 + [5] * 3
+    assert second == [0, 1, 2, 3, 4, 5]
+    assert [name for name, _ in order] == sorted(name for name, _ in order)
 
 
 def test_of_two_folders_the_one_further_on_counts(tmp_path: Path) -> None:
@@ -144,7 +158,7 @@ def test_finished_runs_set_the_pace(tmp_path: Path) -> None:
     assert rates(after.found, 2).seconds(run.experiment) == pytest.approx(5)
     assert speed.seconds_left(after.runs[0]) == 0
     half = PlannedRun("x", run.experiment, tmp_path, state="interrupted", epochs_done=2)
-    assert speed.seconds_left(half) == pytest.approx(6)
+    assert speed.seconds_left(half) == pytest.approx(10 * (1 - 2 / run.experiment.epochs))
 
 
 def test_a_plan_is_every_run_and_totals(tmp_path: Path) -> None:

@@ -100,11 +100,11 @@ def test_reproduce_ends_with_the_page(
     code, text = call_scalednl(monkeypatch, capsys, *command)
     assert code == 0, text
     lines = text.splitlines()
-    assert lines[0].startswith("[1/1] pairs-scaled-heads-1-seed0: finished: test error")
+    assert lines[0].startswith("[1/1] pairs-scaled-heads-1-allx1-seed0: finished: test error")
     assert lines[-2] == "1 run: 1 finished, 0 diverged, 0 failed, 0 left"
     assert Path(lines[-1]) == tmp_path / "report.html"
     assert (tmp_path / "report.html").is_file()
-    result = json.loads((tmp_path / "pairs-scaled-heads-1-seed0" / "result.json").read_text())
+    result = json.loads((tmp_path / "pairs-scaled-heads-1-allx1-seed0" / "result.json").read_text())
     assert result["origin"]["command"].startswith("scalednl reproduce little")
     code, text = call_scalednl(monkeypatch, capsys, *command, "--no-report")
     assert (code, text.splitlines()) == (0, lines[-2:-1])
@@ -120,7 +120,7 @@ def test_failed_runs_are_shown_with_their_logs(
     code, text = call_scalednl(monkeypatch, capsys, *command, "--no-report")
     assert code == 1
     sentence = "fp16 training needs a GPU: take --precision bf16 on a CPU"
-    assert f"failed: pairs-scaled-heads-1-seed0: {sentence}" in text
+    assert f"failed: pairs-scaled-heads-1-allx1-seed0: {sentence}" in text
     assert f"  | {sentence}" in text
     assert f"Go on with: scalednl reproduce little --out {tmp_path}" in text
     code, text = call_scalednl(monkeypatch, capsys, *command, "--plan")

@@ -29,7 +29,7 @@ def test_train_then_eval(tmp_path: Path) -> None:
     shown = run_scalednl(
         "eval", f"{out}/weights.safetensors", "--data", "pairs", "--classes"
     ).stdout
-    assert "on 2,000 images of pairs" in shown
+    assert "on 1,000 images of pairs" in shown
     assert "turned by 45 degrees" in shown
 
 

@@ -1,4 +1,4 @@
-"""Numbers as colours: the paper's `hot`, and a signed map that is safe for the colour-blind."""
+"""Numbers as colours: `hot`, as in the authors' release, and a signed, colour-blind-safe map."""
 
 from typing import Literal
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 CHUNK = 1 << 20
@@ -76,6 +76,34 @@ class Factors:
                 "rows"
             )
         return self.rows(slice(None))
+
+    def groups(self) -> Iterator["Factors"]:
+        """All maps in order along one axis, so many at a time that they can be formed entirely."""
+        theta, phi = (v.reshape(-1, *v.shape[-2:]) for v in (self.theta, self.phi))
+        factor = self.factor.reshape(-1)
+        step = max(1, CHUNK // self.entries)
+        for first in range(0, len(factor), step):
+            part = slice(first, first + step)
+            yield Factors(theta[part], phi[part], factor[part], self.softmax)
+
+    def finite(self) -> Bool[Tensor, "*maps"]:
+        """Which maps have finite factors only."""
+        found = self.factor.isfinite()
+        for vectors in (self.theta, self.phi):
+            found = found & vectors.isfinite().flatten(-2).all(-1)
+        return found
+
+    def double(self) -> "Factors":
+        """The same maps in float64."""
+        vectors = (self.theta.double(), self.phi.double(), self.factor.double())
+        return Factors(*vectors, self.softmax)
+
+    def row_mean(self) -> Float[Tensor, "*maps queries"]:
+        """mean_j A_ij: without softmax f theta_i . mean(phi), with softmax 1 / keys."""
+        if self.softmax:
+            return self.theta.new_full(self.theta.shape[:-1], 1 / self.keys)
+        mean = self.phi.mean(-2, keepdim=True) * self.factor[..., None, None]
+        return (self.theta @ mean.mT).squeeze(-1)
 
     def column_mean(self) -> KeyMean:
         """mean_i A_ij, what each key gets on average: without softmax f mean(theta) . phi_j."""

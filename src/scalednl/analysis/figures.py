@@ -61,7 +61,7 @@ class Panel:
 
 
 def draw_maps(panels: Sequence[Panel]) -> Figure:
-    """Figure 1: a map of every network, above in the paper's colours, below signed.
+    """Figure 1: a map of every network, above in the colours of the authors' release, below signed.
 
     Rows are queries and columns keys, in row-major order; of the first head that is chosen.
     """

@@ -8,13 +8,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from scalednl.analysis.ablations import ablated_classes, ablations_of
 from scalednl.analysis.capture import BlockAttention, capture_attention
-from scalednl.analysis.kept import PARTS, kept_by_view, with_view
 from scalednl.analysis.scores import score_maps
 from scalednl.analysis.subject import Picture, Subject
+from scalednl.analysis.view_shares import PARTS, kept_by_view
 from scalednl.errors import CommandError
 from scalednl.models.residual import ResidualNetwork
-from scalednl.ops.views import lengths
 from scalednl.progress import Advance, track
 
 PerHead = Float[Tensor, "images heads"]
@@ -54,13 +54,20 @@ def look_at(subject: Subject) -> list[Look]:
 
 
 @torch.no_grad()
-def score_subject(subject: Subject, quiet: bool = True) -> list[BlockScores]:
-    """Every score of every block, image by image; of none where its maps are too large."""
+def score_subject(
+    subject: Subject, model: ResidualNetwork | None = None, quiet: bool = True
+) -> list[BlockScores]:
+    """Every score of every block, image by image; of none where its maps are too large.
+
+    `model` None is the subject's own; another one must have the same blocks.
+    """
+    model = subject.model if model is None else model
+    what = subject.name if model is subject.model else f"{subject.name}, untrained"
     found: list[list[BlockScores]] = []
-    with _progress(f"scoring {subject.name}", subject.images, quiet) as advance:
-        for images, _ in subject.scored():
-            with capture_attention(subject.model) as seen, _explained(subject.name):
-                subject.model(images)
+    with _progress(f"scoring {what}", subject.images, quiet) as advance:
+        for images in subject.scored():
+            with capture_attention(model) as seen, _explained(subject.name):
+                model(images)
             found.append([score_block(block) for block in seen])
             advance(len(images))
     return [_joined(parts) for parts in zip(*found, strict=True)]
@@ -70,32 +77,36 @@ def score_block(seen: BlockAttention) -> BlockScores:
     """All scores of one block in its last call."""
     if seen.factors.is_large:
         return BlockScores({}, {})
-    maps = score_maps(seen.factors, lengths(seen.phi).squeeze(-1))
+    maps = score_maps(seen.factors)
     parts = PARTS if seen.block.view == "base" else ()
     return BlockScores(maps, {f"kept_by_{view}": kept_by_view(seen, view) for view in parts})
 
 
 @torch.no_grad()
-def error_by_view(subject: Subject) -> dict[str, float] | None:
-    """Error in percent on the images scored, as trained and with every block's view switched.
+def ablation_errors(subject: Subject, quiet: bool = True) -> dict[str, float] | None:
+    """Test error in percent, as trained and with the maps of all blocks replaced.
 
-    None where there are no labels, or where the blocks have a view already.
+    See `analysis.ablations`. A prediction that is not finite is wrong. None where there are no
+    labels, and where maps are too large to be formed.
     """
-    config = subject.model.config
-    assert config is not None
-    trained_on_all = config.nonlocal_ is not None and config.nonlocal_.view == "base"
-    if subject.batches is None or not trained_on_all:
+    if subject.tested is None or _maps_are_large(subject):
         return None
-    networks = {"base": subject.model, **{view: with_view(subject.model, view) for view in PARTS}}
-    return {view: _error_pct(network, subject) for view, network in networks.items()}
+    names = ablations_of(subject.model)
+    wrong = torch.zeros(len(names), dtype=torch.long)
+    with _progress(f"testing {subject.name}", subject.tested.images, quiet) as advance:
+        for batch in subject.tested.epoch(0):
+            classes = ablated_classes(subject.model, batch.images, names)
+            right = (classes.argmax(2) == batch.labels) & classes.isfinite().all(2)
+            wrong += (~right).sum(1)
+            advance(len(batch.images))
+    errors = (100 * wrong.double() / subject.tested.images).tolist()
+    return dict(zip(names, errors, strict=True))
 
 
-def _error_pct(network: ResidualNetwork, subject: Subject) -> float:
-    wrong = 0
-    for images, labels in subject.scored():
-        assert labels is not None
-        wrong += int((network(images).argmax(1) != labels).sum())
-    return 100 * wrong / subject.images
+def _maps_are_large(subject: Subject) -> bool:
+    with capture_attention(subject.model) as seen:
+        subject.model(subject.input_of(subject.pictures[0]))
+    return any(block.factors.is_large for block in seen)
 
 
 def _joined(parts: tuple[BlockScores, ...]) -> BlockScores:

@@ -11,29 +11,37 @@ from scalednl.analysis import explorer
 from scalednl.analysis.capture import BlockAttention
 from scalednl.analysis.colours import COLOURS, bare_picture, colour_range, shrunk
 from scalednl.analysis.explorer import encode_png, explorer_block, letters_of
-from scalednl.analysis.look import BlockScores, Look, error_by_view, look_at, score_subject
+from scalednl.analysis.look import BlockScores, Look, ablation_errors, look_at, score_subject
 from scalednl.analysis.subject import Subject, open_subject
+from scalednl.analysis.untrained import untrained
 from scalednl.errors import CommandError
 from scalednl.files import replacing
 from scalednl.records import origin
 from scalednl.records.attention import write_attention
 from scalednl.records.run import RunFolder
-from scalednl.statistics import summarise
+from scalednl.stats import summarise
 
 
 def record_run(
-    path: str | Path, *, images: int = 500, root: str | Path | None = None, quiet: bool = True
+    path: str | Path,
+    *,
+    images: int = 500,
+    test_images: int | None = None,
+    root: str | Path | None = None,
+    quiet: bool = True,
 ) -> Path:
-    """Look at the blocks of a finished run, and leave the record in its `attention` folder.
+    """Look at the blocks of a finished run, and write the record to its `attention` folder.
 
     Args:
         path: the run directory.
         images: how many test images to score, the classes in their proportions.
+        test_images: how many test images to test it on with its maps replaced; None is all.
         root: where data sets are kept.
         quiet: show no progress.
     """
     path = Path(path)
-    subject = open_subject(path, images=images, root=None if root is None else Path(root))
+    root = None if root is None else Path(root)
+    subject = open_subject(path, images=images, test_images=test_images, root=root)
     return write_record(subject, look_at(subject), RunFolder(path).attention, quiet=quiet)
 
 
@@ -41,8 +49,7 @@ def write_record(
     subject: Subject, looks: Sequence[Look], folder: Path, *, quiet: bool = True
 ) -> Path:
     """Score a network and write all that was seen of it; gives the path of the JSON."""
-    scores = score_subject(subject, quiet)
-    record = describe(subject, looks, scores)
+    record = describe(subject, looks, quiet=quiet)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         record["maps"] = write_maps(looks[0], folder)
@@ -51,10 +58,11 @@ def write_record(
         raise CommandError(f"{folder} cannot be written: {error.strerror}") from error
 
 
-def describe(
-    subject: Subject, looks: Sequence[Look], scores: Sequence[BlockScores]
-) -> dict[str, Any]:
-    """The record as plain values, without its bare maps."""
+def describe(subject: Subject, looks: Sequence[Look], *, quiet: bool = True) -> dict[str, Any]:
+    """The record as plain values, without its bare maps; scores and tests the network."""
+    start = untrained(subject)
+    trained_scores = score_subject(subject, quiet=quiet)
+    start_scores = score_subject(subject, start.model, quiet=quiet)
     config, experiment = subject.model.config, subject.experiment
     assert config is not None
     first = looks[0].blocks
@@ -68,13 +76,25 @@ def describe(
         "origin": origin(threads=torch.get_num_threads()).as_dict(),
         "images_scored": subject.images,
         "blocks": [
-            {**_described(seen), **_summaries(subject.name, found)}
-            for seen, found in zip(first, scores, strict=True)
+            {
+                **_described(seen),
+                **_summaries(subject.name, found),
+                "untrained": _summaries(f"{subject.name}, untrained,", before)["scores"],
+            }
+            for seen, found, before in zip(first, trained_scores, start_scores, strict=True)
         ],
-        "error_by_view": error_by_view(subject),
+        "untrained": {"seed": start.seed, "start": start.start},
+        "ablations": _ablations(subject, quiet),
         "maps": [],
         "explorer": explore([look for look in looks if _same_sizes(look, first)], len(looks)),
     }
+
+
+def _ablations(subject: Subject, quiet: bool) -> dict[str, Any] | None:
+    errors = ablation_errors(subject, quiet)
+    if errors is None or subject.tested is None:
+        return None
+    return {"images": subject.tested.images, "error_pct": errors}
 
 
 def explore(looks: Sequence[Look], wanted: int) -> dict[str, Any]:

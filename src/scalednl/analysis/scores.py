@@ -1,108 +1,192 @@
 """Numbers for what people see in attention maps, each of one map A (queries i, keys j).
 
-Every function takes any number of maps and gives one number for each, in float64. Memory is linear
-in the pixels: see `analysis.sums`.
+Every function takes any number of maps and returns one float64 number for each. Without softmax all
+follow from matrices of d x d, d being the channels of a head, and no map is formed. With softmax
+the maps are formed once, a few at a time.
 """
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from scalednl.analysis.factors import Factors
-from scalednl.analysis.sums import PerKey, Score, Sums, sums_of
+from scalednl.analysis.ranks import rank_correlation
+from scalednl.analysis.singular import iterated, rank_one
 
 CONSTANT = 1e-6
 """Standard deviation, relative to the size of the numbers, below which they count as equal"""
+TOP_SHARE = 100
+"""`top_keys_share` counts one key in so many"""
+
+Score = Float[Tensor, "*maps"]
+PerKey = Float[Tensor, "*maps keys"]
+SOFTMAX_ONLY = ("top_keys_share", "effective_keys", "effective_key_share")
+"""Scores that weights with signs do not have"""
 
 
-def key_share(maps: Factors, sums: Sums | None = None) -> Score:
-    """Var_j(mean_i A_ij) / Var_ij(A_ij): the share of the variance that the key alone explains.
-
-    1 is a map of pure vertical lines: all queries have the same row. A constant map has no
-    variance and no lines: 0.
-    """
-    sums = sums or sums_of(maps)
-    columns = sums.column_mean
-    total = sums.square - (columns.mean(-1) - sums.centre) ** 2
-    floor = CONSTANT**2 * (sums.square + sums.centre**2)
-    present = total > floor
-    share = columns.var(-1, correction=0) / torch.where(present, total, 1)
-    return torch.where(present, share, 0).clamp(0, 1)
-
-
-def query_dependence(maps: Factors, sums: Sums | None = None) -> Score:
-    """Mean over pairs of different queries of (1 - cos(A_i, A_k)) / 2: how rows differ.
-
-    0: every query looks at the same; 1/2: rows are orthogonal on average; up to 1 for opposite
-    ones, which only signed attention has. With r_i = A_i / |A_i| the mean cosine over the pairs is
-    (|sum_i r_i|^2 - sum_i |r_i|^2) / (n (n - 1)). A row of zeros has cosine 0 with all others.
-    """
-    sums = sums or sums_of(maps)
-    pairs = max(1, maps.queries * (maps.queries - 1))
-    cosine = (sums.unit_rows.square().sum(-1) - sums.present_rows) / pairs
-    distance = ((1 - cosine) / 2).clamp(0, 1)
-    return distance if maps.queries > 1 else torch.zeros_like(distance)
-
-
-def norm_correlation_mean(maps: Factors, norms: PerKey, sums: Sums | None = None) -> Score:
-    """Pearson correlation over keys j of mean_i A_ij with |phi_j|: the paper's claim for softmax.
-
-    0 where either is constant.
-    """
-    return _correlation((sums or sums_of(maps)).column_mean, norms)
-
-
-def norm_correlation_rms(maps: Factors, norms: PerKey, sums: Sums | None = None) -> Score:
-    """Pearson correlation over keys j of sqrt(mean_i A_ij^2) with |phi_j|.
-
-    Signed attention may average out over queries, its size cannot. Without softmax that size is
-    f |phi_j| sqrt(e_j^T S e_j), S the second moment of theta and e_j the direction of phi_j: in
-    proportion to |phi_j| by construction, but for the direction.
-    """
-    return _correlation((sums or sums_of(maps)).column_square.sqrt(), norms)
-
-
-def effective_keys(maps: Factors) -> Score:
-    """Mean over queries of exp(-sum_j p_ij ln p_ij), p_ij = |A_ij| / sum_j |A_ij|.
-
-    How many keys a query looks at, if it looked at all of them equally: from 1 to their number. A
-    row of zeros looks at 0.
-    """
-    total = torch.zeros_like(maps.factor, dtype=torch.float64)
-    for rows in maps.chunks():
-        sizes = rows if maps.softmax else rows.abs()
-        sums = sizes.sum(-1)
-        # ln of 0 meets a 0 before it: xlogy is 0 there.
-        entropy = sums.log() - torch.xlogy(sizes, sizes).sum(-1) / sums
-        total += torch.where(sums > 0, entropy.exp(), 0).sum(-1, dtype=torch.float64)
-    return total / maps.queries
-
-
-def score_maps(maps: Factors, norms: PerKey) -> dict[str, Score]:
-    """All scores by name, from two passes over the maps; `norms` are |phi_j| before any view.
-
-    `effective_key_share` is the effective keys over all keys: 1 looks at everything alike. A map
-    of numbers that are not finite has no scores: NaN.
-    """
-    sums, effective = sums_of(maps), effective_keys(maps)
+def score_maps(maps: Factors) -> dict[str, Score]:
+    """All scores by name; NaN for a map whose numbers are not finite."""
+    finite = maps.finite()
+    maps = Factors(
+        torch.where(finite[..., None, None], maps.theta, 0),
+        torch.where(finite[..., None, None], maps.phi, 0),
+        torch.where(finite, maps.factor, 0),
+        maps.softmax,
+    )
+    share = key_share(maps)
+    of_map = _softmax_scores(maps) if maps.softmax else _linear_scores(maps, share)
+    length, cosine = unary_ranks(maps)
     scores = {
-        "key_share": key_share(maps, sums),
-        "query_dependence": query_dependence(maps, sums),
-        "norm_correlation_mean": norm_correlation_mean(maps, norms, sums),
-        "norm_correlation_rms": norm_correlation_rms(maps, norms, sums),
-        "effective_keys": effective,
-        "effective_key_share": effective / maps.keys,
+        "key_share": share,
+        "vertical_share": of_map.pop("vertical_share"),
+        "length_rank": length,
+        "cosine_rank": cosine,
+        "query_angles": query_angles(maps),
+        **of_map,
     }
-    sound = maps.factor.isfinite()
-    for vectors in (maps.theta, maps.phi):
-        sound = sound & vectors.isfinite().flatten(-2).all(-1)
-    return {name: torch.where(sound, score, torch.nan) for name, score in scores.items()}
+    return {name: torch.where(finite, score, torch.nan) for name, score in scores.items()}
 
 
-def _correlation(first: PerKey, second: Float[Tensor, "*maps keys"]) -> Score:
-    a, b = (value.double() for value in (first, second))
-    floors = [CONSTANT**2 * value.square().mean(-1) for value in (a, b)]
-    a, b = a - a.mean(-1, keepdim=True), b - b.mean(-1, keepdim=True)
-    varies = (a.square().mean(-1) > floors[0]) & (b.square().mean(-1) > floors[1])
-    product = (a * b).sum(-1) / torch.where(varies, a.norm(dim=-1) * b.norm(dim=-1), 1)
-    return torch.where(varies, product, 0)
+def key_share(maps: Factors) -> Score:
+    """V / (V + P) of the logits l_ij = theta_i . phi_j, before any softmax.
+
+    V = Var_j(mean(theta) . phi_j) is the variance of the unary term, which depends on the key
+    alone, and P = tr(Cov(theta) Cov(phi)) that of the pairwise term. The third term of l_ij depends
+    on the query alone; softmax does not see it, so it is left out. Equal embeddings have equal
+    shares under every attention, and a vector added to all keys changes nothing. 0 where both are
+    0.
+    """
+    theta, phi = maps.theta.double(), maps.phi.double()
+    sizes = theta.square().sum(-1).mean(-1) * phi.square().sum(-1).mean(-1)
+    mean = theta.mean(-2, keepdim=True)
+    centred = phi - phi.mean(-2, keepdim=True)
+    unary = (mean @ centred.mT).square().mean((-2, -1))
+    pair = (_covariance(theta) * _covariance(phi)).sum((-2, -1)).clamp(min=0)
+    return _share(unary, unary + pair, CONSTANT**2 * sizes)
+
+
+def unary_ranks(maps: Factors) -> tuple[Score, Score]:
+    """`length_rank` and `cosine_rank`: what the unary term mean(theta) . phi_j goes along with.
+
+    Spearman's rank correlation over keys j of the unary term with |phi_j - mean(phi)|, and with
+    cos(phi_j - mean(phi), mean(theta)). 0 where the unary term or the other one is constant.
+    """
+    theta, phi = maps.theta.double(), maps.phi.double()
+    mean = theta.mean(-2, keepdim=True)
+    centred = phi - phi.mean(-2, keepdim=True)
+    unary = (mean @ centred.mT).squeeze(-2)
+    lengths = centred.norm(dim=-1)
+    size = phi.square().sum(-1).mean(-1).sqrt()
+    present = lengths > CONSTANT * size[..., None]
+    longest = mean.norm(dim=-1)
+    products = torch.where(longest > 0, longest, 1) * torch.where(present, lengths, 1)
+    # Rounded, because ranks would order equal cosines by their rounding errors.
+    cosines = torch.where(present, unary / products, 0).round(decimals=9)
+    floor = CONSTANT * theta.square().sum(-1).mean(-1).sqrt() * size
+    varies = unary.std(-1, correction=0) > floor
+    ranks = [
+        torch.where(
+            varies & (other.std(-1, correction=0) > CONSTANT * scale),
+            rank_correlation(unary, other),
+            0,
+        )
+        for other, scale in ((lengths, size), (cosines, 1))
+    ]
+    return ranks[0], ranks[1]
+
+
+def query_angles(maps: Factors) -> Score:
+    """1 - |mean_i theta_i / |theta_i||: 0 if all queries point one way, 1 if they cancel out.
+
+    Queries of length 0 have no angle and are left out; 0 where all are 0.
+    """
+    theta = maps.theta.double()
+    lengths = theta.norm(dim=-1, keepdim=True)
+    present = lengths > 0
+    units = torch.where(present, theta / torch.where(present, lengths, 1), 0)
+    count = present.sum((-2, -1))
+    mean = units.sum(-2).norm(dim=-1) / count.clamp(min=1)
+    return torch.where(count > 0, 1 - mean, 0).clamp(0, 1)
+
+
+def _linear_scores(maps: Factors, share: Score) -> dict[str, Score]:
+    """Of maps without softmax, which are their own logits: the key's main effect is the unary term.
+
+    A row without its mean is A_i = f theta_i . (phi_j - mean(phi)), of length
+    |A_i|^2 = f^2 keys theta_i^T Cov(phi) theta_i.
+    """
+    wide = maps.double()
+    theta, phi = wide.theta * wide.factor[..., None, None], wide.phi
+    centred = phi - phi.mean(-2, keepdim=True)
+    square, whole = (
+        ((theta @ (keys.mT @ keys)) * theta).sum(-1, keepdim=True).clamp(min=0)
+        for keys in (centred, phi)
+    )
+    present = square > CONSTANT**2 * whole
+    units = torch.where(present, theta / torch.where(present, square, 1).sqrt(), 0)
+    total = (units.sum(-2, keepdim=True) @ centred.mT).squeeze(-2)
+    return {
+        "vertical_share": share,
+        "query_dependence": _dependence(total, present.sum((-2, -1))),
+        "rank_one_energy": rank_one(wide).energy,
+    }
+
+
+def _softmax_scores(maps: Factors) -> dict[str, Score]:
+    parts = [_of_softmax_maps(group.whole()) for group in maps.groups()]
+    return {
+        name: torch.cat([p[name] for p in parts]).reshape(maps.factor.shape) for name in parts[0]
+    }
+
+
+def _of_softmax_maps(a: Float[Tensor, "maps queries keys"]) -> dict[str, Float[Tensor, "maps"]]:
+    """Of maps whose rows sum to 1, so that they have no main effect of the query.
+
+    - `vertical_share`: Var_j(mean_i A_ij) / Var_ij(A_ij).
+    - `top_keys_share`: the largest column sums, 1 key in 100 and at least one, over all attention.
+    - `effective_keys`: mean over queries of exp(-sum_j A_ij ln A_ij); the share is that over keys.
+    """
+    keys = a.shape[-1]
+    columns = a.mean(-2, dtype=torch.float64)
+    centred = a - 1 / keys
+    squares = centred.square()
+    variance = squares.mean((-2, -1), dtype=torch.float64) - (columns.mean(-1) - 1 / keys) ** 2
+    lengths = squares.sum(-1, keepdim=True).sqrt()
+    present = lengths > CONSTANT * a.norm(dim=-1, keepdim=True)
+    units = torch.where(present, 1 / torch.where(present, lengths, 1), 0)
+    total = (units.mT @ centred).squeeze(-2).double()
+    top = columns.topk(max(1, keys // TOP_SHARE)).values.sum(-1) / columns.sum(-1)
+    # ln of 0 meets a 0 before it: xlogy is 0 there.
+    effective = (-torch.xlogy(a, a).sum(-1)).exp().mean(-1, dtype=torch.float64)
+    floor = torch.full_like(variance, (CONSTANT / keys) ** 2)
+    return {
+        "vertical_share": _share(columns.var(-1, correction=0), variance, floor),
+        "query_dependence": _dependence(total, present.sum((-2, -1))),
+        "rank_one_energy": iterated(a).energy.double(),
+        "top_keys_share": top,
+        "effective_keys": effective,
+        "effective_key_share": effective / keys,
+    }
+
+
+def _dependence(total: PerKey, counted: Int[Tensor, "*maps"]) -> Score:
+    """Mean over pairs of different queries of (1 - cos(A_i, A_k)) / 2, every row less its mean.
+
+    With r_i the centred rows at length 1 and `total` their sum, the mean cosine over pairs is
+    (|total|^2 - n) / (n (n - 1)). Constant rows have no shape and are left out; 0 where fewer than
+    two are left.
+    """
+    count = counted.double()
+    pairs = (count * (count - 1)).clamp(min=1)
+    cosine = (total.square().sum(-1) - count) / pairs
+    return torch.where(count > 1, (1 - cosine) / 2, 0).clamp(0, 1)
+
+
+def _covariance(vectors: Float[Tensor, "*maps n seen"]) -> Float[Tensor, "*maps seen seen"]:
+    centred = vectors - vectors.mean(-2, keepdim=True)
+    return centred.mT @ centred / vectors.shape[-2]
+
+
+def _share(part: Score, total: Score, floor: Score) -> Score:
+    present = total > floor
+    return torch.where(present, part / torch.where(present, total, 1), 0).clamp(0, 1)

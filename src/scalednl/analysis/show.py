@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,15 +43,17 @@ def show(
     *,
     photos: Sequence[Path] = (),
     images: int = 500,
+    test_images: int | None = None,
     data: str | None = None,
     root: Path | None = None,
     out: Path | None = None,
     quiet: bool = False,
 ) -> Shown:
     """Look at networks, write a record and bare maps for each, and joint figures."""
-    opened = [
-        open_subject(path, images=images, photos=photos, data=data, root=root) for path in sources
-    ]
+    open_one = partial(
+        open_subject, images=images, test_images=test_images, photos=photos, data=data, root=root
+    )
+    opened = [open_one(path) for path in sources]
     looked = [look_at(subject) for subject in opened]
     # Every figure is checked before anything is scored or written.
     shown = [

@@ -20,7 +20,7 @@ from scalednl.data.gratings import turn_names
 from scalednl.data.splits import Bytes
 from scalednl.errors import CommandError, UsageError
 from scalednl.models.residual import ResidualNetwork
-from scalednl.train.evaluate import check_classes, source_experiment, source_model
+from scalednl.train.evaluate import TEST_BATCH, check_classes, source_experiment, source_model
 from scalednl.train.initial import experiment_data, test_crop
 
 BATCH = 50
@@ -43,27 +43,34 @@ class Picture:
 class Subject:
     """A network, the pictures to show of it, and the images to score it on."""
 
-    name: str
-    """Of the run or file, without its folder"""
+    path: Path
+    """The run directory or weights file"""
     model: ResidualNetwork
     experiment: Experiment | None
     info: DataInfo
     class_names: Sequence[str]
     pictures: Sequence[Picture]
     batches: Batches | None
-    """None: the pictures themselves"""
+    """The images to score; None: the pictures themselves"""
+    tested: Batches | None
+    """The test images on which the network is tested with its maps replaced; None for photos"""
+
+    @property
+    def name(self) -> str:
+        """Of the run or file, without its folder."""
+        return self.path.resolve().name
 
     def input_of(self, picture: Picture) -> Tensor:
         """A batch of one."""
         normalise = Normaliser(self.info.mean, self.info.std, torch.device("cpu"))
         return normalise(torch.from_numpy(picture.pixels)[None])
 
-    def scored(self) -> Iterator[tuple[Tensor, Tensor | None]]:
-        """The images to score, in batches, and their labels where they have some."""
+    def scored(self) -> Iterator[Tensor]:
+        """The images to score, in batches."""
         if self.batches is None:
-            yield from ((self.input_of(picture), None) for picture in self.pictures)
+            yield from (self.input_of(picture) for picture in self.pictures)
         else:
-            yield from ((batch.images, batch.labels) for batch in self.batches.epoch(0))
+            yield from (batch.images for batch in self.batches.epoch(0))
 
     @property
     def images(self) -> int:
@@ -75,13 +82,18 @@ def open_subject(
     path: Path,
     *,
     images: int = 500,
+    test_images: int | None = None,
     photos: Sequence[Path] = (),
     data: str | None = None,
     root: Path | None = None,
 ) -> Subject:
-    """The network of a run directory or a weights file, on test images or on photos."""
-    if images < 1:
-        raise UsageError(f"--images {images} makes no sense: give 1 or more")
+    """The network of a run directory or a weights file, on test images or on photos.
+
+    `images` are scored; the network is tested on `test_images`, or all there are if that is None.
+    """
+    for flag, count in (("images", images), ("test-images", test_images)):
+        if count is not None and count < 1:
+            raise UsageError(f"--{flag} must be at least 1, got {count}")
     info = None if data is None else find_info(data)
     experiment = source_experiment(path, data)
     if experiment is None and not photos:
@@ -95,23 +107,27 @@ def open_subject(
         raise CommandError(f"{path} has nothing to show: {error}") from error
     model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     info = info or CATALOGUE[experiment.data if experiment else DEFAULT_NORMALISATION]
-    name = path.resolve().name
     if photos:
         names = _photo_classes(experiment, info, model)
         pictures = [
             Picture(read_photo(photo), photo.name, index, None)
             for index, photo in enumerate(photos)
         ]
-        return Subject(name, model, experiment, info, names, pictures, None)
+        return Subject(path, model, experiment, info, names, pictures, None, None)
     assert experiment is not None
     # Limits are a run's own affair: the images shown must be the same for all.
     found = experiment_data(replace(experiment, limit=None, test_limit=None), root)
     check_classes(path, model, found)
     pictures = _test_pictures(experiment, found)
-    split = found.test.subset(min(images, len(found.test)))
-    batch = min(BATCH, len(split))
-    batches = Batches(found, split, batch, test_crop(experiment), shuffle=False)
-    return Subject(name, model, experiment, info, found.class_names, pictures, batches)
+    scored = _batches(experiment, found, images, BATCH)
+    tested = _batches(experiment, found, test_images, TEST_BATCH)
+    return Subject(path, model, experiment, info, found.class_names, pictures, scored, tested)
+
+
+def _batches(experiment: Experiment, data: ImageData, count: int | None, batch: int) -> Batches:
+    """Test images, the classes in their proportions; None: all."""
+    split = data.test if count is None else data.test.subset(min(count, len(data.test)))
+    return Batches(data, split, min(batch, len(split)), test_crop(experiment), shuffle=False)
 
 
 def _test_pictures(experiment: Experiment, data: ImageData) -> list[Picture]:

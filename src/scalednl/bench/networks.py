@@ -64,7 +64,7 @@ def images(batch: int, device: str = "cpu") -> tuple[Tensor, Tensor]:
 
 
 def training_iteration(variant: Variant, batch: int, device: str = "cpu") -> Callable[[], None]:
-    """One iteration of training, as the paper times it: forward, backward and the SGD update."""
+    """One iteration of training, as in the authors' release: forward, backward, SGD update."""
     network = variant.network(device)
     x, y = images(batch, device)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)

@@ -48,7 +48,7 @@ class _NonLocal(PlannedBlock):
     With theta, phi, g and out bias-free 1x1 convolutions, d = embed_channels / heads the channels
     of one head and N the number of pixels,
 
-    - attention="scaled":  A_ij = theta(x_i) . phi(x_j) / sqrt(N d), the paper's block: linear in N
+    - attention="scaled":  A_ij = theta(x_i) . phi(x_j) / sqrt(N d), the paper's form: linear in N
     - attention="softmax": A_i  = softmax_j(t theta(x_i) . phi(x_j)), t = `softmax_scale`
     - attention="mean":    A_ij = theta(x_i) . phi(x_j) / N, the dot-product form of the original
 
@@ -62,14 +62,14 @@ class _NonLocal(PlannedBlock):
         view: what A sees of theta and phi: "base", only their "magnitude", or only their
             "direction" (of a zero vector: 0).
         heads: into how many groups the embedding channels are split.
-        embed_channels: E in total; None is C. The paper reduces it down to one a head.
+        embed_channels: E in total; None is C. The paper's Figure 2 reduces it.
         init: "he", or a standard deviation; None is "he", for softmax 0.01. 0.0 is a dead block.
         order: "auto" picks the cheapest from the shape; else "quadratic", "associative" or "gram",
             for softmax "fused" or "quadratic". `plan` explains the choice.
-        bias: give the four convolutions biases, which the paper's have not.
+        bias: give the four convolutions biases; the authors' release has none.
         norm: batch norm after out.
-        norm_init: its weight at the start. The paper's 0 makes a new block the identity, which
-            protects a pretrained network and slows a fresh one: there use 1.
+        norm_init: its weight at the start. 0, as in the authors' release, makes a new block the
+            identity, which protects a pretrained network and slows a fresh one: there use 1.
         scale: False drops 1/sqrt(N) from "scaled", to reproduce the divergence.
         softmax_scale: t: "embed" 1/sqrt(d), "channels" 1/sqrt(C), "learned" (one a head, starting
             at 1/sqrt(d)) or a number. Unit vectors keep logits within t, so direction-only softmax

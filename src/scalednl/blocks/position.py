@@ -1,4 +1,4 @@
-"""The fixed two-dimensional sinusoid that the authors' networks add before their blocks."""
+"""The fixed two-dimensional sinusoid that the authors' release adds before the blocks."""
 
 import torch
 from jaxtyping import Float
@@ -10,7 +10,7 @@ class SinusoidalPosition2d(nn.Module):
 
     The first half of the channels encodes the row, the second half the column. Within a half of
     width D, channel j at position q has the angle q / 10000^(2 floor(j / 2) / D): its sine for even
-    j, its cosine for odd j. The paper does not mention it; its published networks have it.
+    j, its cosine for odd j. The paper does not mention it; the authors' release has it.
     """
 
     def forward(

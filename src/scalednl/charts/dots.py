@@ -17,6 +17,8 @@ class Dot:
     low: float | None = None
     high: float | None = None
     hollow: bool = False
+    colour: str = ""
+    """Its own colour, where it is not that of its row"""
 
 
 @dataclass(frozen=True)
@@ -35,10 +37,14 @@ def dot_chart(
     *,
     log: bool = False,
     start: float | None = None,
+    reference: float | None = None,
     names: float = 205,
     foot: str = "",
 ) -> str:
-    """Rows of dots over one axis a column; `start` is where the axes begin, where that matters."""
+    """Rows of dots over one axis per column.
+
+    `start` is the left end of the axes, `reference` a value that is marked by a stronger line.
+    """
     height = _TOP + _ROW * len(rows) + _BOTTOM + (22 if foot else 0)
     width = 12 + names + len(columns) * (_PLOT + _GAP)
     parts = [text(12, 24, title, kind="title")]
@@ -49,7 +55,7 @@ def dot_chart(
     for index, column in enumerate(columns):
         left = 12 + names + index * (_PLOT + _GAP)
         values = [d for row in rows if row.columns for d in row.columns[index]]
-        parts += _column(column, rows, index, _axis(values, left, log, start))
+        parts += _column(column, rows, index, _axis(values, left, log, start), reference)
     if foot:
         parts.append(text(12, height - 10, foot, kind="soft"))
     return document(width, height, title, parts)
@@ -66,23 +72,35 @@ def _axis(dots: Sequence[Dot], left: float, log: bool, start: float | None) -> A
     return Axis(low, high + room, left, left + _PLOT, log=False)
 
 
-def _column(title: str, rows: Sequence[Row], index: int, axis: Axis) -> list[str]:
+def _column(
+    title: str, rows: Sequence[Row], index: int, axis: Axis, reference: float | None
+) -> list[str]:
     bottom = _TOP + _ROW * len(rows) + 6
     parts = [text(axis.start, _TOP - 20, title)]
     for value in _ticks(axis):
         parts.append(line(axis(value), _TOP - 6, axis(value), bottom))
         parts.append(text(axis(value), bottom + 15, f"{value:g}", anchor="middle", kind="soft"))
+    if reference is not None:
+        style = "stroke:currentColor;opacity:.6"
+        at = axis(reference)
+        parts.append(line(at, _TOP - 6, at, bottom, kind="", style=style))
     for number, row in enumerate(rows):
-        at = _TOP + _ROW * number + 15
-        dots = row.columns[index] if row.columns else ()
-        for dot in dots:
-            if dot.low is not None and dot.high is not None:
-                style = f"stroke:var(--{row.colour});stroke-width:2;opacity:.55"
-                parts.append(line(axis(dot.low), at, axis(dot.high), at, kind="", style=style))
-        for dot in sorted(dots, key=lambda d: not d.hollow):
-            parts.append(marker(axis(dot.value), at, row.colour, hollow=dot.hollow, says=dot.words))
-        parts += _words(dots, axis, at, row.colour)
+        parts += _dots(row, index, axis, _TOP + _ROW * number + 15)
     return parts
+
+
+def _dots(row: Row, index: int, axis: Axis, at: float) -> list[str]:
+    """The dots of one row in one column, with their spreads and words."""
+    parts = []
+    dots = row.columns[index] if row.columns else ()
+    for dot in dots:
+        if dot.low is not None and dot.high is not None:
+            style = f"stroke:var(--{dot.colour or row.colour});stroke-width:2;opacity:.55"
+            parts.append(line(axis(dot.low), at, axis(dot.high), at, kind="", style=style))
+    for dot in sorted(dots, key=lambda d: not d.hollow):
+        colour = dot.colour or row.colour
+        parts.append(marker(axis(dot.value), at, colour, hollow=dot.hollow, says=dot.words))
+    return parts + _words(dots, axis, at, row.colour)
 
 
 def _ticks(axis: Axis) -> list[float]:
@@ -99,4 +117,4 @@ def _words(dots: Sequence[Dot], axis: Axis, at: float, colour: str) -> list[str]
     if not said:
         return []
     edge = max(axis(d.value if d.high is None else max(d.value, d.high)) for d in dots)
-    return [text(edge + 9, at + 4, said[0].words, colour=colour)]
+    return [text(edge + 9, at + 4, said[0].words, colour=said[0].colour or colour)]

@@ -25,6 +25,7 @@ def attention(
     sources: Sources,
     photos: Photos = (),
     images: Annotated[int, tyro.conf.arg(metavar="N")] = 500,
+    test_images: Number = None,
     block: Annotated[str, tyro.conf.arg(metavar="BLOCK")] = "0",
     head: Number = None,
     queries: Queries = (),
@@ -36,8 +37,9 @@ def attention(
 ) -> None:
     """Show what the non-local blocks of trained networks look at, and score it.
 
-    Prints the scores of every block, and writes the maps as in the paper's Figure 1 (of several
-    networks side by side), where chosen pixels look, and attention.json.
+    Prints the scores of every block beside those of the untrained network, and the test error with
+    the maps of all blocks replaced. Writes the maps as in the paper's Figure 1 (of several networks
+    side by side), where chosen pixels look, and attention.json.
 
     For example `scalednl attention runs/pairs-scaled-seed0`, or side by side
     `scalednl attention runs/pairs-softmax-seed0 runs/pairs-scaled-seed0`, or
@@ -48,6 +50,8 @@ def attention(
         photos: Look at this picture, of any kind and size, instead of test images; give it again
             for more.
         images: Test images to score, the classes in their proportions.
+        test_images: Test images on which the network is tested with its maps replaced; all if not
+            given.
         block: The block to draw, by number or path.
         head: The head to draw; if not given, the first for the maps, all for the pixels.
         queries: A pixel of the image, whose attention is drawn; give it again for more. Places
@@ -72,7 +76,15 @@ def attention(
         int(block) if block.isdecimal() else block, head, tuple(_place(text) for text in queries)
     )
     shown = show(
-        sources, choices, photos=photos, images=images, data=data, root=root, out=out, quiet=json
+        sources,
+        choices,
+        photos=photos,
+        images=images,
+        test_images=test_images,
+        data=data,
+        root=root,
+        out=out,
+        quiet=json,
     )
     if json:
         print(encoder.dumps(shown.records, indent=2))
@@ -99,15 +111,24 @@ def _print(record: dict[str, Any]) -> None:
     blocks = record["blocks"]
     names = list(blocks[0]["scores"])
     if names:
-        head = ["score", *(f"{block['name']} ({block['attention']})" for block in blocks)]
-        rows = [[name, *(_interval(block["scores"][name]) for block in blocks)] for name in names]
-        print_table(head, rows)
+        head = ["score"]
+        for block in blocks:
+            head += [f"{block['name']} ({block['attention']})", "untrained"]
+        print_table(head, [_row(name, blocks) for name in names])
+        print(f"untrained: {record['untrained']['start']}\n")
     else:
         print("Its maps are too large to be scored.\n")
-    if record["error_by_view"]:
-        errors = record["error_by_view"].items()
-        print("error on these images, by what attention sees of theta and phi:")
-        print(f"  {', '.join(f'{view} {error:.1f} %' for view, error in errors)}\n")
+    if record["ablations"]:
+        count, errors = record["ablations"]["images"], record["ablations"]["error_pct"]
+        rows = [[name, f"{error:.2f}"] for name, error in errors.items()]
+        print_table(["maps of all blocks", f"error on {count:,} test images, %"], rows)
+
+
+def _row(name: str, blocks: list[dict[str, Any]]) -> list[str]:
+    cells = [name]
+    for block in blocks:
+        cells += [_interval(block["scores"][name]), _number(block["untrained"][name]["mean"])]
+    return cells
 
 
 def _interval(summary: dict[str, Any]) -> str:

@@ -27,7 +27,7 @@ def table3(
 
     Args:
         options: How to measure.
-        batch: Images a step; 64, or 32 with --quick. The paper has 128.
+        batch: Images per step; 64, or 32 with --quick. The authors' release times 128.
     """
     if batch is not None and batch < 2:
         raise UsageError(f"--batch {batch} is too small for batch norm: give 2 or more")

@@ -58,9 +58,11 @@ class Experiment:
     augment: bool = True
     """The data set's own augmentation"""
     limit: int | None = None
-    """Training images, the classes in their proportions; None: all"""
+    """Training images, drawn by the seed with the classes in their proportions; None: all"""
     test_limit: int | None = None
-    """Test images, likewise"""
+    """Test images, the same for every seed"""
+    test_last: int | None = None
+    """Test only after this many last epochs; None: after every epoch"""
     finetune: bool = False
     """Begin from the weights of a network without blocks"""
     weights: str | None = None
@@ -79,11 +81,11 @@ class Experiment:
                 raise UsageError(f"--{name} {getattr(self, name)} makes no sense: give 1 or more")
         if self.recalibrate < 0:
             raise UsageError(f"--recalibrate must be at least 0, got {self.recalibrate}")
-        for name in ("limit", "test_limit"):
+        for name in ("limit", "test_limit", "test_last"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 flag = name.replace("_", "-")
-                raise UsageError(f"--{flag} {value} makes no sense: give 1 or more")
+                raise UsageError(f"--{flag} must be at least 1, got {value}")
         for name in ("lr", "momentum", "weight_decay"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0):
@@ -103,6 +105,10 @@ class Experiment:
                 f"--weights {self.weights} is for fine-tuning: add --finetune, or take a recipe "
                 "whose name ends in -finetune"
             )
+
+    def is_tested_after(self, epoch: int) -> bool:
+        """Whether the network is tested after an epoch, counted from 0."""
+        return self.test_last is None or epoch >= self.epochs - self.test_last
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for a file, without the options of generated data sets not in use."""

@@ -32,6 +32,8 @@ class Batch:
     labels: Int[Tensor, "mine"]
     count: int
     """Images of the whole batch, over all ranks"""
+    first: int
+    """Where this rank's part begins in the order of the epoch"""
 
 
 class Batches:
@@ -99,15 +101,15 @@ class Batches:
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         """The batches of an epoch, from the `start`-th on."""
         order = self.order(epoch)
-        waiting: tuple[Tensor, Tensor, Crops, int] | None = None
+        waiting: tuple[Tensor, Tensor, Crops, int, int] | None = None
         for index in range(start, len(self)):
             if waiting is None:
                 waiting = self._fetch(order, epoch, index)
-            raw, labels, crops, count = waiting
+            raw, labels, crops, count, first = waiting
             # Asked for before the current batch is used, so that the copy overlaps with the work.
             last = index + 1 == len(self) or not self._streams
             waiting = None if last else self._fetch(order, epoch, index + 1)
-            yield Batch(self._normalise(self._crop.cut(raw, crops)), labels, count)
+            yield Batch(self._normalise(self._crop.cut(raw, crops)), labels, count, first)
 
     def order(self, epoch: int) -> Int[Tensor, "images"]:
         """The images of an epoch, over all ranks."""
@@ -116,7 +118,9 @@ class Batches:
         generator = Generator().manual_seed(derive_seed(self.seed, "order", epoch))
         return torch.randperm(len(self._labels), generator=generator)
 
-    def _fetch(self, order: Tensor, epoch: int, index: int) -> tuple[Tensor, Tensor, Crops, int]:
+    def _fetch(
+        self, order: Tensor, epoch: int, index: int
+    ) -> tuple[Tensor, Tensor, Crops, int, int]:
         first, last = self._bounds[index]
         count = last - first
         mine = slice(count * self._rank // self._world, count * (self._rank + 1) // self._world)
@@ -127,7 +131,7 @@ class Batches:
         if not self._streams:
             wanted = wanted.to(self.device)
         images, labels = (self._taken(source, wanted) for source in (self._images, self._labels))
-        return images, labels, crops.to(self.device), count
+        return images, labels, crops.to(self.device), count, first + mine.start
 
     def _taken(self, source: Tensor, wanted: Tensor) -> Tensor:
         """Some rows on the device; a copy from the host overlaps with work if it is pinned."""

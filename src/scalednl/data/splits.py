@@ -54,11 +54,14 @@ class ImageData:
     std: tuple[float, float, float]
     coarse_names: Sequence[str] = ()
 
-    def limited(self, train: int | None, test: int | None = None) -> "ImageData":
-        """The same with fewer images, stratified; None keeps all."""
+    def limited(self, train: int | None, test: int | None = None, seed: int = 0) -> "ImageData":
+        """The same with fewer images, stratified; None keeps all.
+
+        `seed` draws the training images. The test images are the same for every seed.
+        """
         return replace(
             self,
-            train=self.train if train is None else self.train.subset(train),
+            train=self.train if train is None else self.train.subset(train, seed),
             test=self.test if test is None else self.test.subset(test),
         )
 

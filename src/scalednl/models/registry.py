@@ -1,4 +1,4 @@
-"""The networks of the paper by name.
+"""The networks that the paper names, built as in the authors' release.
 
 | name | network |
 |---|---|
@@ -43,7 +43,7 @@ def create_model(
     nonlocal_: NonLocalConfig | None = None,
     position: bool | None = None,
 ) -> ResidualNetwork:
-    """A network of the paper, with or without non-local blocks.
+    """A network that the paper names, with or without non-local blocks.
 
     Args:
         name: one of `list_models()`, or another depth or width by the same patterns.

@@ -119,24 +119,38 @@ class ResidualNetwork(nn.Module):
 
     def forward(self, x: Images) -> Float[Tensor, "batch classes"]:
         """Class scores."""
-        return self.classifier(self.features(x).mean((2, 3)))
+        return self.classify(self.features(x))
 
     def features(self, x: Images) -> Float[Tensor, "batch channels map_height map_width"]:
         """The maps before the global average."""
-        x = self.stem(x)
-        for index, stage in enumerate(self.stages):
-            assert isinstance(stage, nn.Sequential)
-            x = self._stage(x, stage, self.stack if index == self.stack_stage else None)
+        y = self.before_stack(x)
+        return self.after_stack(y if self.stack is None else self.stack(y))
+
+    def before_stack(self, x: Images) -> Float[Tensor, "batch channels map_height map_width"]:
+        """The maps that the stack gets."""
+        y = self.stem(x)
+        for block, is_before in self._blocks():
+            y = block(y) if is_before else y
+        return y
+
+    def after_stack(self, x: Features) -> Float[Tensor, "batch features map_height map_width"]:
+        """The maps before the global average, from what the stack returns."""
+        for block, is_before in self._blocks():
+            x = x if is_before else block(x)
         return F.relu(self.norm(x))
 
-    def _stage(self, x: Tensor, stage: nn.Sequential, stack: nn.Sequential | None) -> Tensor:
-        for index, block in enumerate(stage):
-            if stack is not None and index == self.stack_index:
-                x = stack(x)
-            x = block(x)
-        if stack is not None and self.stack_index == len(stage):
-            x = stack(x)
-        return x
+    def classify(self, maps: Features) -> Float[Tensor, "batch classes"]:
+        """Class scores of the maps before the global average."""
+        return self.classifier(maps.mean((2, 3)))
+
+    def _blocks(self) -> list[tuple[nn.Module, bool]]:
+        """Every residual block in order, and whether it comes before the stack."""
+        place = self.stack_stage, self.stack_index
+        found = []
+        for number, stage in enumerate(self.stages):
+            assert isinstance(stage, nn.Sequential)
+            found += [(block, (number, index) < place) for index, block in enumerate(stage)]
+        return found
 
 
 def _shortcut(inputs: int, outputs: int, stride: int) -> nn.Conv2d | None:

@@ -1,4 +1,4 @@
-"""The stack of non-local blocks as the paper's networks have it: position, then the blocks."""
+"""The stack of non-local blocks as in the authors' release: position, then the blocks."""
 
 from collections import OrderedDict
 

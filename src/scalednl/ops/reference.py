@@ -1,4 +1,4 @@
-"""The paper's equations, literally: the truth that every faster path is compared with.
+"""The paper's equations, literally: the reference that every faster path is compared with.
 
 Nothing here is fast. Every N x N map is formed, every head has its own slice, and the symbols are
 the paper's: A_ij = f(x_i, x_j) / Z(x) and y_i = sum_j A_ij g(x_j), i the query, j the key pixel.
@@ -32,7 +32,7 @@ def attention_map(
 
     - scaled:  A_ij = theta_i . phi_j / sqrt(N d); without `scale`, / sqrt(d)
     - softmax: A_ij = exp(t theta_i . phi_j) / sum_k exp(t theta_i . phi_k), t = `softmax_scale`,
-      a number or one number a head; None is the paper's 1 / sqrt(d)
+      a number or one number per head; None is 1 / sqrt(d), for one head the printed 1 / sqrt(C)
     - mean:    A_ij = theta_i . phi_j / N
 
     The magnitude view puts |theta_i| |phi_j| for the dot product, the direction view the cosine.
@@ -110,7 +110,10 @@ def nonlocal_block(
     attention: Attention = "scaled",
     view: View = "base",
 ) -> Float[Tensor, "batch channels pixels"]:
-    """z = x + BN(Wo y) in training mode, as the paper has it: no biases, every pixel a key."""
+    """z = x + BN(Wo y) in training mode: no biases, every pixel a key.
+
+    The paper prints y; the output convolution, norm and sum are those of the authors' release.
+    """
     y = nonlocal_attention(theta @ x, phi @ x, g @ x, heads=heads, attention=attention, view=view)
     return x + batch_norm(out @ y, gamma, beta, eps)
 

@@ -1,12 +1,13 @@
 """Every table and figure of the paper as a grid of trainings, and the controls that it lacks."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
 
 from scalednl.config import Experiment
 from scalednl.errors import UsageError
+from scalednl.paper.inferred import inferred_cell, inferred_figure
 from scalednl.paper.scales import TINY, Scale, Setting
 from scalednl.paper.tables import printed
 
@@ -32,6 +33,8 @@ class Cell:
     column: str
     setting: Setting
     printed: float | None = None
+    inferred: str = ""
+    """Which part of the setting the paper does not print, and what it was inferred from"""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,18 @@ class Artefact:
     cells: tuple[Cell, ...]
     is_control: bool = False
     """Not in the paper"""
+    inferred: str = ""
+    """As of a cell, where it applies to all of them"""
+    seeds: int | None = None
+    """Of every cell; None: as many as the scale has"""
+    first_seeds: int | None = None
+    """So many seeds of all cells come first, then the others, then the next grid; None: the first
+    seeds of all grids come before the second ones"""
+
+    def with_marks(self) -> "Artefact":
+        """The same with its inferred settings named."""
+        cells = (replace(c, inferred=inferred_cell(self.name, c.setting)) for c in self.cells)
+        return replace(self, inferred=inferred_figure(self.name), cells=tuple(cells))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -60,34 +75,41 @@ class Artefact:
 def artefacts() -> dict[str, Artefact]:
     """All of them by name, in the paper's order, the controls last."""
     return {
-        artefact.name: artefact
+        artefact.name: artefact.with_marks()
         for artefact in (
             *(_table1(), _table2(), _table3(), _table4(), _figure1(), _figure2()),
-            *(_position(), _softmax_scale(), _direction(), _no_scale()),
+            *(_position(), _softmax_scale(), _direction(), _no_scale(), _gamma(), _depth()),
         )
     }
 
 
 def find_artefacts(names: list[str]) -> list[Artefact]:
-    """Those named, each once; "all" is every one, "controls" the paper's gaps."""
-    known = artefacts()
+    """Those named, each once.
+
+    "all" is every table, figure and control, "controls" what the paper lacks, "evidence" the
+    declared plan of `paper.evidence`, line by line.
+    """
+    from scalednl.paper.evidence import evidence_lines
+
+    lines = {line.artefact.name: line.artefact for line in evidence_lines()}
+    known = artefacts() | lines
     groups = {
-        "all": list(known),
-        "controls": [name for name in known if known[name].is_control],
+        "all": list(artefacts()),
+        "controls": [name for name in artefacts() if known[name].is_control],
+        "evidence": list(lines),
     }
     found: dict[str, Artefact] = {}
     for name in names:
         if name not in known and name not in groups:
             near = get_close_matches(name, [*known, *groups], n=3, cutoff=0.4)
-            hint = (
-                f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(known)}"
-            )
+            there = f"there are: {', '.join([*artefacts(), *groups])}"
+            hint = f"did you mean {' or '.join(near)}?" if near else there
             raise UsageError(f"no table or figure is called {name!r}: {hint}")
         found |= {member: known[member] for member in groups.get(name, [name])}
     return list(found.values())
 
 
-def _cifar56(data: str, attention: str, **values: object) -> Setting:
+def cifar56(data: str, attention: str, **values: object) -> Setting:
     """Table 1's network; `values` are heads, embed_share, position, and options of the block."""
     fields = {k: values.pop(k) for k in ("heads", "embed_share", "position") if k in values}
     options = tuple(sorted(values.items()))
@@ -100,9 +122,7 @@ def _table1() -> Artefact:
         Cell(
             row["attention"],
             view,
-            _cifar56(
-                row["dataset"], row["attention"], **({} if view == "base" else {"view": view})
-            ),
+            cifar56(row["dataset"], row["attention"], **({} if view == "base" else {"view": view})),
             error,
         )
         for row in table["rows"]
@@ -112,7 +132,7 @@ def _table1() -> Artefact:
         "table1_importance",
         "Table 1. What attention needs of its vectors",
         "Test error (%) with theta and phi whole, with their magnitudes only, and with their "
-        "directions only. One head.",
+        "directions only. One head (inferred).",
         tuple(cells),
     )
 
@@ -138,8 +158,9 @@ def _table2() -> Artefact:
     return Artefact(
         "table2_initialization",
         "Table 2. How the embeddings start",
-        "Test error (%) by the initialisation of theta, phi, g and out. One head. All zero is a "
-        "block that never learns: only its batch norm's shift moves.",
+        "Test error (%) by the initialisation of theta, phi, g and out. One head (inferred). "
+        "All zero is a block that never learns, so both rows of that column are the network with "
+        "the position encoding alone.",
         tuple(cells),
     )
 
@@ -150,7 +171,7 @@ def _table3() -> Artefact:
         Cell(
             attention,
             f"{heads} heads" if heads != 1 else "1 head",
-            _cifar56(data, attention if heads else "plain", heads=heads or 1),
+            cifar56(data, attention if heads else "plain", heads=heads or 1),
             error,
         )
         for data in CIFAR
@@ -209,7 +230,7 @@ def _figure2() -> Artefact:
         Cell(
             attention,
             "C" if share == 1 else f"C/{share}",
-            _cifar56(data, attention, embed_share=share),
+            cifar56(data, attention, embed_share=share),
         )
         for data in CIFAR
         for attention in BLOCKS
@@ -218,8 +239,8 @@ def _figure2() -> Artefact:
     return Artefact(
         "figure2_embedding_channels",
         "Figure 2. Fewer embedding channels",
-        "Test error (%) as the embedding shrinks from the block's C channels. One head. The paper "
-        "prints a curve without values.",
+        "Test error (%) as the embedding shrinks from the block's C channels. One head (inferred). "
+        "The paper prints a curve without values.",
         tuple(cells),
     )
 
@@ -232,17 +253,17 @@ def _position() -> Artefact:
     def cells() -> Iterator[Cell]:
         for data in CIFAR:
             for attention in BLOCKS:
-                yield Cell(attention, "blocks + position", _cifar56(data, attention, heads=4))
-                off = _cifar56(data, attention, heads=4, position=False)
+                yield Cell(attention, "blocks + position", cifar56(data, attention, heads=4))
+                off = cifar56(data, attention, heads=4, position=False)
                 yield Cell(attention, "blocks only", off)
-            yield Cell("plain", "position only", _cifar56(data, "plain", position=True))
-            yield Cell("plain", "neither", _cifar56(data, "plain"))
+            yield Cell("plain", "position only", cifar56(data, "plain", position=True))
+            yield Cell("plain", "neither", cifar56(data, "plain"))
 
     return _control(
         "control_position",
         "Control. Is it the position?",
-        "Test error (%) with and without the fixed position encoding, which the paper's code adds "
-        "before its blocks and its text never mentions.",
+        "Test error (%) with and without the fixed position encoding, which the authors' release "
+        "adds before the blocks and the paper does not mention.",
         cells(),
     )
 
@@ -250,15 +271,13 @@ def _position() -> Artefact:
 def _softmax_scale() -> Artefact:
     def cells() -> Iterator[Cell]:
         for data in CIFAR:
-            yield Cell("softmax", "with 1/sqrt(C)", _cifar56(data, "softmax"))
-            bare = _cifar56(data, "softmax", softmax_scale=1.0)
-            yield Cell("softmax", "without", bare)
+            yield Cell("softmax", "with 1/sqrt(C)", cifar56(data, "softmax"))
+            yield Cell("softmax", "without", cifar56(data, "softmax", softmax_scale=1.0))
 
     return _control(
         "control_softmax_scale",
         "Control. Softmax with and without 1/sqrt(C)",
-        "Test error (%) with the paper's text (divided by the root of a head's width) and with "
-        "the authors' release (not divided). One head.",
+        "Test error (%) with the printed factor, and without one as in the authors' release.",
         cells(),
     )
 
@@ -266,20 +285,20 @@ def _softmax_scale() -> Artefact:
 def _direction() -> Artefact:
     def cells() -> Iterator[Cell]:
         for data in CIFAR:
-            yield Cell("softmax", "both", _cifar56(data, "softmax"))
+            yield Cell("softmax", "both", cifar56(data, "softmax"))
             for column, scale in (
                 ("direction, 1/sqrt(d)", None),
                 ("direction, 1", 1.0),
                 ("direction, learned", "learned"),
             ):
                 extra = {} if scale is None else {"softmax_scale": scale}
-                yield Cell("softmax", column, _cifar56(data, "softmax", view="direction", **extra))
+                yield Cell("softmax", column, cifar56(data, "softmax", view="direction", **extra))
 
     return _control(
         "control_direction_softmax",
         "Control. Direction-only softmax, given a temperature",
         "Test error (%). Unit vectors bound the logits, so softmax over directions is nearly flat "
-        "at the paper's factor: its loss there may come from that and not from softmax.",
+        "at the printed factor: its loss there may come from that and not from softmax.",
         cells(),
     )
 
@@ -287,13 +306,44 @@ def _direction() -> Artefact:
 def _no_scale() -> Artefact:
     def cells() -> Iterator[Cell]:
         for data in CIFAR:
-            yield Cell("scaled", "with 1/sqrt(HW)", _cifar56(data, "scaled"))
-            yield Cell("scaled", "without", _cifar56(data, "scaled", scale=False))
+            yield Cell("scaled", "with 1/sqrt(HW)", cifar56(data, "scaled"))
+            yield Cell("scaled", "without", cifar56(data, "scaled", scale=False))
 
     return _control(
         "control_no_scale",
         "Control. No scaling factor",
         "Test error (%) with and without 1/sqrt(HW), without which the paper says that training "
         "often diverges.",
+        cells(),
+    )
+
+
+def _gamma() -> Artefact:
+    def cells() -> Iterator[Cell]:
+        for data in CIFAR:
+            for attention in BLOCKS:
+                for value in (0.0, 1.0):
+                    setting = cifar56(data, attention, heads=4, norm_init=value)
+                    yield Cell(attention, f"starts at {value:g}", setting)
+
+    return _control(
+        "control_gamma",
+        "Control. Where the blocks' batch norm starts",
+        "Test error (%). At 0, as in the authors' release, a new block is the identity; at 1 it "
+        "takes part from the first step.",
+        cells(),
+    )
+
+
+def _depth() -> Artefact:
+    def cells() -> Iterator[Cell]:
+        for network in ("preresnet8", "preresnet20", "preresnet32-short"):
+            for attention in BLOCKS:
+                yield Cell("4 heads", attention, Setting("cifar10", network, attention, heads=4))
+
+    return _control(
+        "control_depth",
+        "Control. Depth, all else equal",
+        "Test error (%) of networks of three depths that were trained alike.",
         cells(),
     )

@@ -1,39 +1,72 @@
-"""What the paper claims, each as a difference between trainings that must be above 0."""
+"""What the paper claims, each as a contrast between trainings of the same seed.
+
+A claim has a row for each data set and network that it is made on. Its kind says which rule of
+`paper.answers` judges it.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
 
-from scalednl.paper.artefacts import BLOCKS, Artefact, Cell, artefacts
-from scalednl.paper.scales import Setting
+from scalednl.config import Experiment
+from scalednl.paper.answers import Kind
+from scalednl.paper.artefacts import BLOCKS, CIFAR, Artefact, artefacts, cifar56
+from scalednl.paper.rules import PRIMARY
+from scalednl.paper.scales import Scale, Setting
 
-Quantity = Literal["error", "key_share", "diverged"]
-OFTEN = 1 / 3
-"""What "often diverges" is taken to mean: at least one training in three"""
+DIVERGED = "diverged"
+"""The quantity of claims that count divergences"""
+
+
+@dataclass(frozen=True)
+class Term:
+    """One training's part in a contrast."""
+
+    weight: int
+    setting: Setting
+    quantity: str = "error"
+    """"error" is the last epoch's test error in percent; other names are scores of attention"""
+
+
+Row = tuple[Term, ...]
 
 
 @dataclass(frozen=True)
 class Claim:
-    """sum of weight * quantity > 0, over trainings of the same seed."""
+    """sum of weight * quantity, seed by seed, in one or more rows."""
 
     name: str
     says: str
     """In the paper's sense, in a sentence"""
+    kind: Kind
     artefact: str
-    """Where it stands"""
-    terms: tuple[tuple[int, Setting], ...]
-    quantity: Quantity = "error"
+    """The table or figure that has its trainings"""
+    rows: tuple[Row, ...]
+    is_ours: bool = False
+    """A question of this project, not a claim of the paper"""
 
     @property
-    def setting(self) -> Setting:
-        """Data set and network that it speaks of."""
-        return self.terms[0][1]
+    def is_primary(self) -> bool:
+        """Whether its verdict is corrected for the number of claims."""
+        return self.name in PRIMARY
+
+    @property
+    def quantity(self) -> str:
+        """What is contrasted."""
+        return self.rows[0][0].quantity
+
+    def at(self, scale: Scale) -> Iterator[tuple[Row, tuple[Experiment, ...]]]:
+        """The rows whose trainings all exist at a scale, with these."""
+        for terms in self.rows:
+            placed = [scale.experiment(term.setting) for term in terms]
+            experiments = tuple(one for one in placed if one is not None)
+            if len(experiments) == len(terms):
+                yield terms, experiments
 
 
 @cache
 def claims() -> tuple[Claim, ...]:
-    """All of them, one for each data set and network that the paper makes it on."""
+    """All of them, in the paper's order; questions of this project last."""
     return (
         *_importance(),
         *_initialisation(),
@@ -42,154 +75,267 @@ def claims() -> tuple[Claim, ...]:
         *_maps(),
         *_channels(),
         *_divergence(),
+        *_ours(),
     )
 
 
-def _rows(artefact: Artefact) -> Iterator[dict[tuple[str, str], Setting]]:
-    """For each data set and network: (row, column) -> its setting."""
+@cache
+def _rows(name: str) -> tuple[dict[tuple[str, str], Setting], ...]:
+    """For each data set and network of a table: (row, column) -> its setting."""
     groups: dict[tuple[str, str], dict[tuple[str, str], Setting]] = {}
-    for cell in artefact.cells:
-        group = groups.setdefault(_place(cell), {})
-        group[cell.row, cell.column] = cell.setting
-    yield from groups.values()
+    for cell in _table(name).cells:
+        place = cell.setting.data, cell.setting.network
+        groups.setdefault(place, {})[cell.row, cell.column] = cell.setting
+    return tuple(groups.values())
 
 
-def _place(cell: Cell) -> tuple[str, str]:
-    return cell.setting.data, cell.setting.network
+def _table(name: str) -> Artefact:
+    return artefacts()[name]
+
+
+def _each(name: str, *terms: tuple[int, str, str], quantity: str = "error") -> tuple[Row, ...]:
+    """The contrast of these (weight, row, column) in every data set and network of a table."""
+    return tuple(
+        tuple(Term(weight, at[row, column], quantity) for weight, row, column in terms)
+        for at in _rows(name)
+    )
 
 
 def _importance() -> Iterator[Claim]:
     name = "table1_importance"
-    for at in _rows(artefacts()[name]):
-        yield Claim(
-            "softmax-needs-magnitude",
-            "Softmax attention loses more without magnitudes than without directions",
+    base, magnitude, direction = "base", "magnitude", "direction"
+    yield Claim(
+        "softmax-directions-are-severely-worse",
+        "With directions only, softmax blocks are severely worse than scaled blocks",
+        "severe",
+        name,
+        _each(name, (1, "softmax", direction), (-1, "scaled", direction)),
+    )
+    yield Claim(
+        "magnitudes-are-comparable",
+        "With magnitudes only, scaled blocks are comparable with softmax blocks",
+        "comparable",
+        name,
+        _each(name, (1, "scaled", magnitude), (-1, "softmax", magnitude)),
+    )
+    yield Claim(
+        "scaled-makes-more-of-directions",
+        "Left with directions only, softmax blocks lose more than scaled blocks do",
+        "robust",
+        name,
+        _each(
             name,
-            ((1, at["softmax", "direction"]), (-1, at["softmax", "magnitude"])),
-        )
-        yield Claim(
-            "scaled-directions-beat-softmax",
-            "With directions only, scaled attention does better than softmax attention",
-            name,
-            ((1, at["softmax", "direction"]), (-1, at["scaled", "direction"])),
-        )
-        yield Claim(
-            "scaled-uses-direction",
-            "Scaled attention loses more without directions than without magnitudes",
-            name,
-            ((1, at["scaled", "magnitude"]), (-1, at["scaled", "direction"])),
-        )
+            *((1, "softmax", direction), (-1, "softmax", base)),
+            *((-1, "scaled", direction), (1, "scaled", base)),
+        ),
+    )
+    yield Claim(
+        "softmax-loses-without-magnitude",
+        "Softmax blocks lose accuracy when magnitudes are removed",
+        "better",
+        name,
+        _each(name, (1, "softmax", direction), (-1, "softmax", base)),
+    )
+    yield Claim(
+        "softmax-needs-magnitude",
+        "Softmax blocks lose more without magnitudes than without directions",
+        "better",
+        name,
+        _each(name, (1, "softmax", direction), (-1, "softmax", magnitude)),
+    )
+    yield Claim(
+        "scaled-uses-direction",
+        "Scaled blocks lose more without directions than without magnitudes",
+        "better",
+        name,
+        _each(name, (1, "scaled", magnitude), (-1, "scaled", direction)),
+    )
 
 
 def _initialisation() -> Iterator[Claim]:
     name = "table2_initialization"
-    for at in _rows(artefacts()[name]):
-        yield Claim(
-            "softmax-needs-small-init",
-            "Softmax blocks need the tuned initialisation: He's is worse than 0.01",
+    he, small, zero = "he", "std=0.01", "std=0.0"
+    yield Claim(
+        "softmax-needs-small-init",
+        "Softmax blocks need the tuned initialisation: He's is worse than 0.01",
+        "better",
+        name,
+        _each(name, (1, "softmax", he), (-1, "softmax", small)),
+    )
+    yield Claim(
+        "scaled-likes-he",
+        "Scaled blocks do best with He's initialisation, the standard one: better than 0.01",
+        "better",
+        name,
+        _each(name, (1, "scaled", small), (-1, "scaled", he)),
+    )
+    yield Claim(
+        "scaled-is-robust-to-init",
+        "With the other initialisation (He's for softmax, 0.01 for scaled), softmax blocks lose "
+        "more than scaled blocks do",
+        "robust",
+        name,
+        _each(
             name,
-            ((1, at["softmax", "he"]), (-1, at["softmax", "std=0.01"])),
-        )
+            *((1, "softmax", he), (-1, "softmax", small)),
+            *((-1, "scaled", small), (1, "scaled", he)),
+        ),
+    )
+    for attention, best in (("softmax", small), ("scaled", he)):
         yield Claim(
-            "scaled-likes-he",
-            "Scaled blocks do best with He's initialisation, the standard one: better than 0.01",
+            f"{attention}-zero-init-hurts",
+            f"Zero initialisation is worse than the best one for {attention} blocks",
+            "better",
             name,
-            ((1, at["scaled", "std=0.01"]), (-1, at["scaled", "he"])),
+            _each(name, (1, attention, zero), (-1, attention, best)),
         )
-        yield Claim(
-            "scaled-is-robust-to-init",
-            "Between He's initialisation and 0.01, scaled blocks prefer the small one less than "
-            "softmax blocks do",
-            name,
-            (
-                (1, at["softmax", "he"]),
-                (-1, at["softmax", "std=0.01"]),
-                (-1, at["scaled", "he"]),
-                (1, at["scaled", "std=0.01"]),
-            ),
-        )
-        for attention, best in (("softmax", "std=0.01"), ("scaled", "he")):
-            yield Claim(
-                f"{attention}-zero-init-hurts",
-                f"Zero initialisation is worse than the best one for {attention} blocks",
-                name,
-                ((1, at[attention, "std=0.0"]), (-1, at[attention, best])),
-            )
 
 
 def _heads() -> Iterator[Claim]:
     name = "table3_heads"
-    for at in _rows(artefacts()[name]):
-        for heads in ("1 head", "2 heads"):
-            yield Claim(
-                f"scaled-beats-softmax-{heads.replace(' ', '-')}",
-                f"With {heads}, scaled blocks give a lower error than softmax blocks",
-                name,
-                ((1, at["softmax", heads]), (-1, at["scaled", heads])),
-            )
-        for attention in BLOCKS:
-            yield Claim(
-                f"{attention}-blocks-help",
-                f"A network with {attention} blocks of 4 heads beats the network without",
-                name,
-                ((1, at[attention, "0 heads"]), (-1, at[attention, "4 heads"])),
-            )
-            yield Claim(
-                f"{attention}-heads-help",
-                f"Four heads beat one, with {attention} blocks",
-                name,
-                ((1, at[attention, "1 head"]), (-1, at[attention, "4 heads"])),
-            )
+    for heads in ("1 head", "2 heads"):
+        yield Claim(
+            f"scaled-beats-softmax-{heads.replace(' ', '-')}",
+            f"With {heads}, scaled blocks give a lower error than softmax blocks",
+            "better",
+            name,
+            _each(name, (1, "softmax", heads), (-1, "scaled", heads)),
+        )
+    for attention in BLOCKS:
+        yield Claim(
+            f"{attention}-blocks-help",
+            f"{attention.capitalize()} blocks of 4 heads help, beyond the position encoding that "
+            "comes with them",
+            "better",
+            "control_position",
+            tuple(
+                (
+                    Term(1, cifar56(data, "plain", position=True)),
+                    Term(-1, cifar56(data, attention, heads=4)),
+                )
+                for data in CIFAR
+            ),
+        )
+        yield Claim(
+            f"{attention}-heads-help",
+            f"Four heads beat one, with {attention} blocks",
+            "better",
+            name,
+            _each(name, (1, attention, "1 head"), (-1, attention, "4 heads")),
+        )
 
 
 def _backbones() -> Iterator[Claim]:
     name = "table4_backbones"
-    for at in _rows(artefacts()[name]):
-        ((row, _), *_) = at
-        yield Claim(
-            "scaled-beats-softmax",
-            "Scaled blocks give a lower error than softmax blocks",
-            name,
-            ((1, at[row, "softmax"]), (-1, at[row, "scaled"])),
-        )
+    rows = _each(name, (1, "4 heads", "softmax"), (-1, "4 heads", "scaled"))
+    yield Claim(
+        "scaled-beats-softmax",
+        "Scaled blocks generally give a lower error than softmax blocks",
+        "better",
+        name,
+        rows,
+    )
+    yield Claim(
+        "scaled-always-beats-softmax",
+        "Scaled blocks give a lower error on every data set and network",
+        "always",
+        name,
+        rows,
+    )
 
 
 def _maps() -> Iterator[Claim]:
     name = "figure1_attention_maps"
-    for at in _rows(artefacts()[name]):
-        yield Claim(
-            "softmax-maps-are-vertical",
-            "Softmax maps depend on the key alone more than scaled maps do (vertical lines)",
-            name,
-            ((1, at["maps", "softmax"]), (-1, at["maps", "scaled"])),
-            quantity="key_share",
-        )
+    softmax, scaled = (1, "maps", "softmax"), (-1, "maps", "scaled")
+    yield Claim(
+        "softmax-maps-are-vertical",
+        "Softmax maps depend on the key alone more than scaled maps do (vertical lines)",
+        "better",
+        name,
+        _each(name, softmax, scaled, quantity="vertical_share"),
+    )
+    yield Claim(
+        "softmax-follows-key-length",
+        "What a key gets from softmax attention follows its length more than its direction",
+        "better",
+        name,
+        tuple(
+            (
+                Term(1, at["maps", "softmax"], "length_rank"),
+                Term(-1, at["maps", "softmax"], "cosine_rank"),
+            )
+            for at in _rows(name)
+        ),
+    )
+    yield Claim(
+        "softmax-narrows-queries",
+        "Queries vary less in direction under softmax than under scaled attention",
+        "better",
+        name,
+        _each(name, (1, "maps", "scaled"), (-1, "maps", "softmax"), quantity="query_angles"),
+    )
 
 
 def _channels() -> Iterator[Claim]:
     name = "figure2_embedding_channels"
-    for at in _rows(artefacts()[name]):
-        last = list(at)[-1][1]
-        yield Claim(
-            "scaled-is-robust-to-channels",
-            f"From C to {last} embedding channels, scaled blocks lose less than softmax blocks",
+    last = _table(name).columns[-1]
+    yield Claim(
+        "scaled-is-robust-to-channels",
+        f"From C to {last} embedding channels, scaled blocks lose less than softmax blocks",
+        "robust",
+        name,
+        _each(
             name,
-            (
-                (1, at["softmax", last]),
-                (-1, at["softmax", "C"]),
-                (-1, at["scaled", last]),
-                (1, at["scaled", "C"]),
-            ),
-        )
+            *((1, "softmax", last), (-1, "softmax", "C")),
+            *((-1, "scaled", last), (1, "scaled", "C")),
+        ),
+    )
 
 
 def _divergence() -> Iterator[Claim]:
     name = "control_no_scale"
-    for at in _rows(artefacts()[name]):
-        yield Claim(
-            "diverges-without-scale",
-            "Without 1/sqrt(HW) training often diverges (taken as: one time in three or more)",
-            name,
-            ((1, at["scaled", "without"]),),
-            quantity="diverged",
-        )
+    yield Claim(
+        "diverges-without-scale",
+        "Without 1/sqrt(HW) training often diverges (taken as: more than one time in three)",
+        "often",
+        name,
+        _each(name, (1, "scaled", "without"), quantity=DIVERGED),
+    )
+
+
+def _ours() -> Iterator[Claim]:
+    position = "control_position"
+    yield Claim(
+        "position-helps-alone",
+        "The position encoding helps a network without blocks",
+        "better",
+        position,
+        _each(position, (1, "plain", "neither"), (-1, "plain", "position only")),
+        is_ours=True,
+    )
+    temperature = "control_direction_softmax"
+    yield Claim(
+        "temperature-repairs-directions",
+        "Direction-only softmax is better with a learned temperature than with 1/sqrt(d)",
+        "better",
+        temperature,
+        _each(
+            temperature,
+            (1, "softmax", "direction, 1/sqrt(d)"),
+            (-1, "softmax", "direction, learned"),
+        ),
+        is_ours=True,
+    )
+    gamma = "control_gamma"
+    yield Claim(
+        "gamma-does-not-make-the-result",
+        "Scaled blocks are to softmax blocks what they are, wherever their batch norm starts",
+        "comparable",
+        gamma,
+        _each(
+            gamma,
+            *((1, "softmax", "starts at 0"), (-1, "scaled", "starts at 0")),
+            *((-1, "softmax", "starts at 1"), (1, "scaled", "starts at 1")),
+        ),
+        is_ours=True,
+    )

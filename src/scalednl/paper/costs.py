@@ -115,8 +115,18 @@ def image_multiply_adds(experiment: Experiment) -> int:
     """Of one image, forward."""
     options, data = experiment.generated, experiment.data
     size = (SIDES[data],) * 2 if options is None else (options.height, options.width)
-    classes = CLASSES[data] if options is None else options.classes
-    return multiply_adds(experiment.model, experiment.block, size, classes)
+    return multiply_adds(experiment.model, experiment.block, size, num_classes(experiment))
+
+
+def num_classes(experiment: Experiment) -> int:
+    """Classes of an experiment's data."""
+    options = experiment.generated
+    return CLASSES[experiment.data] if options is None else options.classes
+
+
+def chance_error_pct(experiment: Experiment) -> float:
+    """The error of guessing, which is what a diverged training counts as."""
+    return 100 * (1 - 1 / num_classes(experiment))
 
 
 def train_images(experiment: Experiment) -> int:
@@ -127,7 +137,10 @@ def train_images(experiment: Experiment) -> int:
 
 
 def paper_gpu_rate() -> float:
-    """Multiply-adds a second of the paper's GPU: Table 3's step of 128 images without blocks."""
+    """Multiply-adds per second of the paper's GPU, from Table 3's step without blocks.
+
+    The batch of that step is not printed; it is taken to be the training batch, 128.
+    """
     table = printed("table3_heads")
     milliseconds = dict(zip(table["heads"], table["scaled"]["train_step_ms"], strict=True))[0]
     plain = multiply_adds("preresnet56", NonLocalConfig(blocks=0), (32, 32), 10)

@@ -1,6 +1,6 @@
 """Every training of the paper by name: DATA-NETWORK-ATTENTION[-variant].
 
-    cifar10-preresnet56-scaled          as the paper says: 164 epochs, 3 blocks of 4 heads
+    cifar10-preresnet56-scaled          164 epochs and 3 blocks of 4 heads, as printed
     cifar100-wrn28_10-softmax-wd5e4     weight decay 5e-4, which public WRN results use
     tiny-preresnet50-plain-pretrain     then tiny-preresnet50-scaled-finetune --weights RUN
     cifar10-preresnet20-scaled-short    not the paper's: one-cycle, 15 epochs, for processors
@@ -51,13 +51,13 @@ def _standing(recipe: Experiment) -> str:
     if recipe.generated is not None or recipe.recipe.endswith("-short"):
         return "not the paper's"
     if recipe.recipe.endswith("-wd5e4"):
-        return "as the paper, but weight decay 5e-4"
+        return "the printed schedule, but weight decay 5e-4"
     printed = recipe.model in PRINTED or (recipe.data, recipe.model) == ("cifar100", "wrn28_10")
-    return "in the paper's tables" if printed else "as the paper trains; not in its tables"
+    return "in the paper's tables" if printed else "the printed schedule; not in the paper's tables"
 
 
 def _block(attention: str, **options: float) -> NonLocalConfig:
-    """Table 4's stack: 3 blocks of 4 heads, initialised as the paper's best runs."""
+    """Table 4's stack: 3 blocks of 4 heads, initialised as in the best column of Table 2."""
     if attention == "plain":
         return NonLocalConfig(blocks=0)
     return replace(NonLocalConfig(attention=attention), **options)  # type: ignore[arg-type]

@@ -27,6 +27,15 @@ class Setting:
     """The embedding has the block's channels divided by this"""
     position: bool | None = None
 
+    @property
+    def is_position_only(self) -> bool:
+        """Whether its blocks can never learn: all four convolutions start at zero.
+
+        Then softmax and scaled blocks add a constant per channel, which every later batch norm
+        removes. The network computes what it would with the position encoding alone.
+        """
+        return ("init", 0.0) in self.options
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -43,14 +52,20 @@ class Scale:
     """Likewise"""
     changes: Mapping[str, Any] = field(default_factory=dict)
     """What a recipe is shortened by"""
+    network_changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What is used instead of `changes` for some of the paper's networks"""
+    norm_init: Mapping[str, float] = field(default_factory=dict)
+    """Where the blocks' batch norm starts for some of the paper's networks, if not as the recipe"""
 
     def experiment(self, setting: Setting) -> Experiment | None:
         """The experiment of a setting at this scale; None where it has none."""
         data, network = self.data.get(setting.data), self.networks.get(setting.network)
         if data is None or network is None:
             return None
+        if setting.is_position_only:
+            setting = replace(setting, attention="plain", heads=1, options=(), position=True)
         recipe = recipes()[self._recipe(data, network, setting.attention)]
-        changes = dict(self.changes)
+        changes = dict(self.network_changes.get(setting.network, self.changes))
         if self.name != "paper":
             changes["model"] = network
         position = setting.position
@@ -60,6 +75,8 @@ class Scale:
         options = dict(setting.options)
         if options.get("init", "he") == {"scaled": "he", "softmax": 0.01}[setting.attention]:
             options.pop("init", None)
+        if setting.network in self.norm_init:
+            options.setdefault("norm_init", self.norm_init[setting.network])
         if setting.embed_share > 1:
             options["embed_channels"] = CHANNELS[network] // setting.embed_share
         block = replace(recipe.block, heads=setting.heads, **options)
@@ -78,7 +95,7 @@ class Scale:
 
 
 def run_name(experiment: Experiment) -> str:
-    """A run's folder: the recipe, what is changed of its blocks and network, and the seed."""
+    """A run's folder: the recipe, what is changed of it, and the seed."""
     recipe = recipes()[experiment.recipe]
     words = [] if experiment.model == recipe.model else [experiment.model]
     mine, usual = asdict(experiment.block), asdict(recipe.block)
@@ -87,6 +104,10 @@ def run_name(experiment: Experiment) -> str:
             words.append(f"{name}-{value}".lower())
     if experiment.position is not None:
         words.append("position-only" if experiment.position else "no-position")
+    if (experiment.limit, experiment.epochs) != (recipe.limit, recipe.epochs):
+        words.append(f"{experiment.limit or 'all'}x{experiment.epochs}")
+    if experiment.weight_decay != recipe.weight_decay:
+        words.append(f"wd{experiment.weight_decay:g}")
     return "-".join([experiment.recipe, *words, f"seed{experiment.seed}"])
 
 
@@ -114,16 +135,25 @@ SCALES: dict[str, Scale] = {
         ),
         Scale(
             "lite",
-            "real CIFAR, but 10,000 training images, 10 epochs and a smaller network: hints, not "
-            "the paper's numbers",
-            seeds=3,
+            "real CIFAR in miniature: PreResNet-20 in place of PreResNet-56, 10,000 training "
+            "images drawn by the seed, 10 epochs of one-cycle (peak rate 0.2, weight decay 5e-4, "
+            "the blocks' batch norm starts at 1); PreResNet-32 is itself, on all 50,000 images, "
+            "12 epochs of one-cycle (peak rate 0.2, weight decay 1e-4, batch norm starts at 0). "
+            "So few steps measure how fast a network learns, not where it ends",
+            seeds=6,
             data={"cifar10": "cifar10", "cifar100": "cifar100"},
             networks={
-                "preresnet32": "preresnet8",
                 "preresnet56": "preresnet20",
-                "preresnet110": "preresnet32",
+                "preresnet32": "preresnet32",
+                "preresnet8": "preresnet8",
+                "preresnet20": "preresnet20",
+                "preresnet32-short": "preresnet32",
             },
-            changes={"limit": 10000, "epochs": 10},
+            changes={"limit": 10000, "epochs": 10, "test_last": 2},
+            network_changes={
+                "preresnet32": {"limit": None, "epochs": 12, "weight_decay": 1e-4, "test_last": 2}
+            },
+            norm_init={"preresnet32": 0.0},
         ),
         Scale(
             "paper",

@@ -12,6 +12,7 @@ NAMES = (
     "table4_backbones",
     "figure1_attention_maps",
     "figure2_embedding_channels",
+    "text",
     "training",
 )
 

@@ -18,7 +18,8 @@ import numpy.typing as npt
 from scalednl.errors import CommandError
 from scalednl.files import write_json
 
-SCHEMA = 1
+SCHEMA = 2
+"""1 had other scores under some of the same names, and errors on the scored images alone"""
 FILE = "attention.json"
 PNG = b"\x89PNG\r\n\x1a\n"
 Floats = npt.NDArray[np.float32]
@@ -37,7 +38,8 @@ TOP: Mapping[str, Names] = {
     "origin": dict,
     "images_scored": int,
     "blocks": list,
-    "error_by_view": (dict, OR_NONE),
+    "untrained": dict,
+    "ablations": (dict, OR_NONE),
     "maps": list,
     "explorer": dict,
 }
@@ -45,8 +47,10 @@ BLOCK: Mapping[str, Names] = {
     **dict.fromkeys(("name", "attention", "view"), str),
     **dict.fromkeys(("heads", "channels", "embed_channels"), int),
     **dict.fromkeys(("query_size", "key_size"), list),
-    **dict.fromkeys(("scores", "head_scores"), dict),
+    **dict.fromkeys(("scores", "head_scores", "untrained"), dict),
 }
+UNTRAINED: Mapping[str, Names] = {"seed": int, "start": str}
+ABLATIONS: Mapping[str, Names] = {"images": int, "error_pct": dict}
 MAP: Mapping[str, Names] = {
     **dict.fromkeys(("file", "colours"), str),
     **dict.fromkeys(("image", "block", "head"), int),
@@ -122,8 +126,11 @@ def _check(record: Any) -> None:
         raise ValueError("it has no blocks")
     for number, block in enumerate(record["blocks"]):
         _check_block(block, f"block {number}")
-    for view, error in (record["error_by_view"] or {}).items():
-        _number(error, f"error_by_view {view}")
+    _fields(record["untrained"], UNTRAINED, "untrained")
+    if record["ablations"] is not None:
+        _fields(record["ablations"], ABLATIONS, "ablations")
+        for name, error in record["ablations"]["error_pct"].items():
+            _number(error, f"error of ablation {name}")
     for number, picture in enumerate(record["maps"]):
         _check_map(picture, record["blocks"], f"map {number}")
     images = record["explorer"].get("images")
@@ -140,17 +147,25 @@ def _check_block(block: Any, where: str) -> None:
             raise ValueError(f"{where} has {name} {block[name]}")
     if not _positive(block["heads"]):
         raise ValueError(f"{where} has {block['heads']} heads")
-    for name, summary in block["scores"].items():
-        if not isinstance(summary, dict) or not {"mean", "sd", "n", "low", "high"} <= set(summary):
-            raise ValueError(f"{where}: {name} is no summary")
-        for part in ("mean", "sd", "n", "low", "high"):
-            if summary[part] is not None or part in ("mean", "n"):
-                _number(summary[part], f"{where}: {part} of {name}")
+    for kind in ("scores", "untrained"):
+        for name, summary in block[kind].items():
+            _check_summary(summary, name, where)
+    if block["untrained"].keys() != block["scores"].keys():
+        raise ValueError(f"{where}: scores and untrained have different names")
     for name, values in block["head_scores"].items():
         if not isinstance(values, list) or len(values) != block["heads"]:
             raise ValueError(f"{where}: {name} has not one number a head")
         for value in values:
             _number(value, f"{where}: {name}")
+
+
+def _check_summary(summary: Any, name: str, where: str) -> None:
+    parts = ("mean", "sd", "n", "low", "high")
+    if not isinstance(summary, dict) or not set(parts) <= set(summary):
+        raise ValueError(f"{where}: {name} is not a summary")
+    for part in parts:
+        if summary[part] is not None or part in ("mean", "n"):
+            _number(summary[part], f"{where}: {part} of {name}")
 
 
 def _check_map(picture: Any, blocks: Sequence[Any], where: str) -> None:

@@ -5,6 +5,7 @@ epochs.jsonl    one line for each finished epoch
 result.json     status, errors, time, origin
 checkpoints/    the last two, for going on
 weights.safetensors   the network after the last epoch
+predictions.npy       the class it predicts for every test image, after the last test
 attention/      what its blocks look at, once `scalednl attention` has looked
 events.*        TensorBoard
 """
@@ -13,13 +14,17 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from filelock import FileLock, Timeout
 
 from scalednl.config import Experiment
 from scalednl.errors import CommandError
-from scalednl.files import write_json, write_text
+from scalednl.files import replacing, write_json, write_text
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 SCHEMA = 1
 Status = Literal["running", "interrupted", "diverged", "finished"]
@@ -108,6 +113,26 @@ class RunFolder:
         except FileNotFoundError:
             return []
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise CommandError(f"{path} is damaged: {error}") from error
+
+    def write_predictions(self, predictions: "npt.NDArray[np.integer[Any]]", classes: int) -> None:
+        """The predicted class of every test image, one or two bytes each, as a NumPy array."""
+        import numpy as np
+
+        small = predictions.astype(np.uint8 if classes <= 256 else np.uint16)
+        with replacing(self.path / "predictions.npy") as temporary, temporary.open("wb") as file:
+            np.save(file, small, allow_pickle=False)
+
+    def read_predictions(self) -> "npt.NDArray[np.integer[Any]] | None":
+        """The predicted classes in the order of the test images; None if none are stored."""
+        import numpy as np
+
+        path = self.path / "predictions.npy"
+        try:
+            return np.load(path, allow_pickle=False)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, EOFError) as error:
             raise CommandError(f"{path} is damaged: {error}") from error
 
     def write_result(self, result: dict[str, Any]) -> None:

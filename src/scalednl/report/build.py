@@ -40,6 +40,7 @@ def _numbers(content: dict[str, Any]) -> dict[str, Any]:
         {name: value for name, value in table.items() if name not in ("curves", "charts")}
         for table in content["tables"]
     ]
+    numbers["printed"] = {k: v for k, v in content["printed"].items() if k != "chart"}
     numbers["others"] = content["others"]["rows"]
     numbers["costs"] = [
         {name: value for name, value in item.items() if name != "chart"}

@@ -6,7 +6,7 @@ from typing import Any
 
 from scalednl.config import Experiment
 from scalednl.report.runs import Run
-from scalednl.statistics import contrast, paired, summarise
+from scalednl.stats import contrast, paired, summarise
 
 Runs = Mapping[str, Sequence[Run]]
 """By cell"""

@@ -5,15 +5,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from scalednl.paper.answers import ANSWERS
 from scalednl.paper.artefacts import artefacts
 from scalednl.records import origin
-from scalednl.report.attention import find_attention, key_shares, without_pictures
+from scalednl.report.attention import find_attention, scores_of, without_pictures
 from scalednl.report.cells import Runs, as_softmax, by_cell, describe_block, outcome
-from scalednl.report.costs import cost, find_records, judge_costs
+from scalednl.report.cost_claims import judge_costs
+from scalednl.report.costs import cost, find_records
 from scalednl.report.curves import figure2, learning_curves, other_curves
 from scalednl.report.grid import grid, in_grid
+from scalednl.report.hours import seconds_from
+from scalednl.report.printed_numbers import noise_caption, printed_numbers
 from scalednl.report.runs import Run, find_runs
-from scalednl.report.verdicts import FAILS, HOLDS, UNCLEAR, judge_all
+from scalednl.report.verdicts import Verdict, judge_all
 
 SCHEMA = 1
 
@@ -27,13 +31,17 @@ def build_content(
     counted = [run for members in cells.values() for run in members]
     attention, damaged = find_attention(runs)
     benchmarks = find_records([*folders, *bench])
-    shares = key_shares(attention)
-    verdicts = judge_all(cells, lambda run: shares.get(run.name)) + judge_costs(benchmarks)
+    scores = scores_of(attention)
+    verdicts = judge_all(
+        cells, lambda run, name: scores.get(run.name, {}).get(name), seconds_from(counted)
+    )
+    verdicts += judge_costs(benchmarks)
     content = {
         "schema": SCHEMA,
         "origin": origin().as_dict(),
         "counts": _counts(runs, verdicts),
-        "verdicts": verdicts,
+        "verdicts": [verdict.as_dict() for verdict in verdicts],
+        "printed": printed_numbers(),
         "tables": [_table(table, cells) for table in grid(cells)],
         "others": _others(cells),
         "costs": [cost(record) for record in benchmarks],
@@ -44,19 +52,20 @@ def build_content(
 
 
 def _table(table: dict[str, Any], cells: Runs) -> dict[str, Any]:
-    """A table with what is drawn of it."""
+    """A table with what is drawn of it, and the noise of its printed numbers."""
+    table["noise"] = noise_caption(artefacts()[table["name"]])
     table["curves"] = learning_curves(artefacts()[table["name"]], cells)
     table["charts"] = figure2(table) if table["name"].startswith("figure2") else []
     return table
 
 
-def _counts(runs: Sequence[Run], verdicts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    told = Counter(verdict["verdict"] for verdict in verdicts)
+def _counts(runs: Sequence[Run], verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    told = Counter(verdict.answer for verdict in verdicts)
     return {
         "runs": len(runs),
         "status": dict(sorted(Counter(run.status for run in runs).items())),
         "seconds": sum(float(run.result.get("seconds") or 0) for run in runs),
-        "verdicts": {name: told.get(name, 0) for name in (HOLDS, FAILS, UNCLEAR)},
+        "verdicts": {name: told.get(name, 0) for name in ANSWERS},
     }
 
 

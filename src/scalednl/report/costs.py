@@ -1,14 +1,11 @@
-"""Cost: the newest record of each benchmark as a chart, its goals, and the claims it bears on."""
+"""Cost: the newest record of each benchmark as a chart with its goals."""
 
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from scalednl.charts import Dot, Panel, Row, Series, dot_chart, line_chart
 from scalednl.report.clean import clean_origin, read_json
-from scalednl.report.verdicts import FAILS, HOLDS, UNCLEAR, P
-from scalednl.statistics import contrast, summarise
 
 Found = TypeVar("Found")
 SCHEMA = "scalednl.bench."
@@ -18,8 +15,6 @@ NAMES = {
     "associative": "blue",
     "auto": "green",
 }
-SAME = 0.05
-"""Share of a step's time within which two times count as the same"""
 
 
 def find_records(folders: Sequence[Path]) -> list[dict[str, Any]]:
@@ -145,7 +140,7 @@ def _scaling(record: dict[str, Any]) -> str:
         x_label="pixels",
         y_label="milliseconds",
         x_ticks=[(side * side, f"{side}²") for side in sides],
-        foot="Exponents are fitted to the larger half of the sizes.",
+        foot="Exponents are fitted to the three largest sizes.",
     )
 
 
@@ -175,18 +170,6 @@ def _three(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def judge_costs(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The paper's claims about cost, from the newest full record of Table 3."""
-    found = []
-    for record in records:
-        if record["schema"].startswith(f"{SCHEMA}table3.") and not record.get("quick"):
-            judged = (
-                _attempt(judge, record) for judge in (_heads_time, _heads_bytes, _less, _grows)
-            )
-            found += [item for item in judged if item is not None]
-    return found
-
-
 def _attempt(function: Callable[[dict[str, Any]], Found], record: dict[str, Any]) -> Found | None:
     """What a function makes of a record; None of one that has not what it needs.
 
@@ -196,72 +179,3 @@ def _attempt(function: Callable[[dict[str, Any]], Found], record: dict[str, Any]
         return function(record)
     except Exception:
         return None
-
-
-def _of(record: dict[str, Any], method: str, heads: int) -> dict[str, Any]:
-    return next(r for r in record["rows"] if (r["method"], r["heads"]) == (method, heads))
-
-
-def _heads_time(record: dict[str, Any]) -> dict[str, Any]:
-    """Rounds are interleaved, so the times of one round pair."""
-    one, four = (_of(record, "associative", n)["train_step"]["runs_ms"] for n in (1, 4))
-    found = summarise([b / a - 1 for a, b in zip(one, four, strict=True)])
-    assert found.low is not None
-    assert found.high is not None
-    within = found.high < SAME
-    verdict = HOLDS if within else FAILS if found.low > SAME else UNCLEAR
-    why = (
-        f"{found.mean:+.1%} of a step's time [{found.low:+.1%}, {found.high:+.1%}] over "
-        f"{found.n} rounds; up to {SAME:.0%} counts as nothing"
-    )
-    says = "Four heads take a scaled block no more time than one"
-    return _cost_claim("heads-cost-no-time", says, record, verdict, why)
-
-
-def _heads_bytes(record: dict[str, Any]) -> dict[str, Any]:
-    """Bytes are counted, not sampled: no interval is needed."""
-    one, four = (_of(record, "associative", n)["bytes_kept"] for n in (1, 4))
-    assert math.isfinite(one)
-    verdict = HOLDS if four <= one else FAILS
-    why = f"{four / 1e6:,.1f} MB kept with 4 heads, {one / 1e6:,.1f} MB with 1 (counted exactly)"
-    says = "Four heads take a scaled block no more memory than one"
-    return _cost_claim("heads-cost-no-memory", says, record, verdict, why)
-
-
-def _less(record: dict[str, Any]) -> dict[str, Any]:
-    """Paired by round, as above."""
-    softmax, scaled = (
-        _of(record, name, 4)["train_step"]["runs_ms"] for name in ("softmax plain", "associative")
-    )
-    found = contrast([a - b for a, b in zip(softmax, scaled, strict=True)])
-    verdict = (HOLDS if found.mean > 0 else FAILS) if found.p < P else UNCLEAR
-    why = (
-        f"{found.mean:,.0f} ms a step less than plain softmax, p = {found.p:.2g}, {found.n} rounds"
-    )
-    says = "Scaled blocks of 4 heads take less time than softmax blocks"
-    return _cost_claim("scaled-costs-less", says, record, verdict, why)
-
-
-def _grows(record: dict[str, Any]) -> dict[str, Any]:
-    one, four = (_of(record, "softmax plain", n)["bytes_kept"] for n in (1, 4))
-    why = f"{four / 1e6:,.1f} MB kept with 4 heads, {one / 1e6:,.1f} MB with 1 (counted exactly)"
-    says = "Heads take a softmax block more memory"
-    verdict = HOLDS if four > one else FAILS
-    return _cost_claim("softmax-heads-cost-memory", says, record, verdict, why)
-
-
-def _cost_claim(
-    name: str, says: str, record: dict[str, Any], verdict: str, why: str
-) -> dict[str, Any]:
-    return {
-        "claim": name,
-        "says": says,
-        "artefact": "cost-table3",
-        "quantity": "cost",
-        "scale": "bench",
-        "data": "random features",
-        "network": f"preresnet56, batch {record['settings']['batch']}",
-        "verdict": verdict,
-        "why": why,
-        "contrast": None,
-    }

@@ -9,8 +9,8 @@ from scalednl.config import Experiment
 from scalednl.paper.artefacts import Artefact, artefacts
 from scalednl.paper.scales import SCALES, Scale
 from scalednl.report.cells import Runs, describe_block
-from scalednl.report.grid import data_words, network_words
 from scalednl.report.runs import Run
+from scalednl.report.words import data_words, network_words
 
 CURVES = 8
 """In one plot"""
@@ -92,7 +92,9 @@ def _curve(experiment: Experiment, members: Sequence[Run], name: str = "") -> Cu
     by_epoch: dict[int, list[float]] = {}
     for run in members:
         for epoch in run.epochs:
-            by_epoch.setdefault(int(epoch["epoch"]) + 1, []).append(epoch["test_error_pct"])
+            if epoch["test_error_pct"] is not None:
+                number = int(epoch["epoch"]) + 1
+                by_epoch.setdefault(number, []).append(epoch["test_error_pct"])
     if not by_epoch:
         return None
     epochs = sorted(by_epoch)

@@ -4,28 +4,13 @@ from dataclasses import replace
 from typing import Any
 
 from scalednl.config import Experiment
-from scalednl.paper.artefacts import NETWORKS, Artefact, Cell, artefacts
+from scalednl.paper.artefacts import Artefact, Cell, artefacts
 from scalednl.paper.scales import SCALES, Scale
 from scalednl.report.cells import Runs, describe_block, outcome
+from scalednl.report.words import data_words, network_words
 
-DATA_WORDS = {
-    "cifar10": "CIFAR-10",
-    "cifar100": "CIFAR-100",
-    "tiny-imagenet": "Tiny-ImageNet",
-    "pairs": "pairs (generated)",
-    "recall": "recall (generated)",
-}
-NETWORK_WORDS = {ours: paper for paper, ours in NETWORKS.items()}
-
-
-def data_words(name: str) -> str:
-    """A data set as people write it."""
-    return DATA_WORDS.get(name, name)
-
-
-def network_words(name: str) -> str:
-    """A network as the paper writes it, the paper's own or a smaller one."""
-    return NETWORK_WORDS.get(name, name.replace("preresnet", "PreResNet").replace("wrn", "WRN-"))
+MARKS = "†‡§¶"
+"""Marks of inferred settings, in the order of their footnotes"""
 
 
 def grid(runs: Runs) -> list[dict[str, Any]]:
@@ -43,8 +28,16 @@ def in_grid() -> set[str]:
     }
 
 
+def _notes(artefact: Artefact) -> dict[str, str]:
+    """Every reason why a setting of the artefact is called inferred, with its mark."""
+    reasons = dict.fromkeys((artefact.inferred, *(cell.inferred for cell in artefact.cells)))
+    reasons.pop("", None)
+    return dict(zip(reasons, MARKS[: len(reasons)], strict=True))
+
+
 def _artefact(artefact: Artefact, runs: Runs) -> dict[str, Any]:
     groups = []
+    notes = _notes(artefact)
     for scale in reversed(SCALES.values()):
         trainings = artefact.trainings(scale)
         has_ours = any(experiment.cell in runs for _, experiment in trainings)
@@ -60,6 +53,8 @@ def _artefact(artefact: Artefact, runs: Runs) -> dict[str, Any]:
         "title": artefact.title,
         "caption": artefact.caption,
         "is_control": artefact.is_control,
+        "mark": notes.get(artefact.inferred, ""),
+        "notes": [{"mark": mark, "reason": reason} for reason, mark in notes.items()],
         "columns": list(artefact.columns),
         "has_printed": any(cell.printed is not None for cell in artefact.cells),
         "has_ours": any(group["has_ours"] for group in groups),
@@ -71,6 +66,7 @@ def _rows(
     artefact: Artefact, trainings: list[tuple[Cell, Experiment]], runs: Runs, scale: Scale
 ) -> list[dict[str, Any]]:
     rows: dict[tuple[str, str, str], dict[str, Any]] = {}
+    notes = _notes(artefact)
     for cell, experiment in trainings:
         place = (experiment.data, experiment.model, cell.row)
         row = rows.setdefault(
@@ -85,6 +81,8 @@ def _rows(
         )
         row["cells"][cell.column] = {
             "printed": cell.printed,
+            "inferred": cell.inferred,
+            "mark": notes.get(cell.inferred, ""),
             "ours": outcome(experiment, runs, _softmax(cell, scale)),
             "trains": describe_block(experiment),
         }

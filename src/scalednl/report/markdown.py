@@ -2,8 +2,20 @@
 
 from typing import Any
 
-from scalednl.report.grid import data_words, network_words
-from scalednl.report.words import difference, duration, plain, printed
+from scalednl.report.markdown_table import markdown_table
+from scalednl.report.printed_markdown import printed_parts
+from scalednl.report.words import (
+    bound,
+    data_words,
+    difference,
+    duration,
+    interval,
+    needed,
+    network_words,
+    place,
+    plain,
+    printed,
+)
 
 
 def render_markdown(content: dict[str, Any]) -> str:
@@ -19,28 +31,16 @@ def render_markdown(content: dict[str, Any]) -> str:
         parts += ["## Trainings", _others(content["others"]["rows"])]
     if content["verdicts"]:
         parts += ["## The paper's claims", _verdicts(content["verdicts"])]
+    parts += ["## What the printed numbers can carry", *printed_parts(content["printed"])]
     for table in content["tables"]:
         if table["has_ours"]:
-            parts += [f"## {table['title']}", table["caption"], _artefact(table)]
+            parts += [f"## {table['title']}{table['mark']}", _caption(table), _artefact(table)]
+            parts += [f"{note['mark']} {note['reason']}" for note in table["notes"]]
     problems = [run for run in content["runs"] if run["problem"]]
     if problems:
         rows = [[run["name"], run["problem"]] for run in problems]
-        parts += ["## Damaged runs", _table(["run", "problem"], rows)]
+        parts += ["## Damaged runs", markdown_table(["run", "problem"], rows)]
     return "\n\n".join(parts) + "\n"
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(_escape(cell) for cell in line)} |" for line in lines)
-
-
-def _escape(text: str) -> str:
-    """Text that stays text: no column of its own, no tag."""
-    text = " ".join(text.split())
-    for letter, written in (("\\", "\\\\"), ("&", "&amp;"), ("<", "&lt;"), ("|", "\\|")):
-        text = text.replace(letter, written)
-    # A link needs its "](" and code its quotes.
-    return text.replace("](", "]\\(").replace("`", "\\`")
 
 
 def _others(rows: list[dict[str, Any]]) -> str:
@@ -56,20 +56,25 @@ def _others(rows: list[dict[str, Any]]) -> str:
             ]
         )
     head = ["data", "network", "blocks", "trained for", "test error, %", "scaled - softmax", "time"]
-    return _table(head, lines)
+    return markdown_table(head, lines)
 
 
 def _verdicts(items: list[dict[str, Any]]) -> str:
     lines = [
         [
-            *(item["says"], item["scale"]),
-            f"{data_words(item['data'])}, {network_words(item['network'])}",
-            *(difference(item["contrast"]) if item["contrast"] else "", item["verdict"]),
-            item["why"],
+            *(item["says"], item["scale"], place(item)),
+            "" if item["mean"] is None else bound(item["mean"], item["quantity"]),
+            *(interval(item, item["quantity"]), str(item["n"] or ""), item["answer"]),
+            " ".join(part for part in (item["why"], needed(item)) if part),
         ]
         for item in items
     ]
-    return _table(["claim", "scale", "data, network", "difference", "verdict", "why"], lines)
+    head = ["claim", "scale", "data, network", "difference", "95 % interval", "n", "verdict", "why"]
+    return markdown_table(head, lines)
+
+
+def _caption(table: dict[str, Any]) -> str:
+    return f"{table['caption']} {table['noise']}".strip()
 
 
 def _artefact(table: dict[str, Any]) -> str:
@@ -85,7 +90,8 @@ def _artefact(table: dict[str, Any]) -> str:
             for column in table["columns"]:
                 cell = row["cells"][column]
                 known = cell and cell["printed"] is not None
-                line += [printed(cell["printed"]) if known else ""] if table["has_printed"] else []
+                shown = printed(cell["printed"]) + cell["mark"] if known else ""
+                line += [shown] if table["has_printed"] else []
                 line.append(plain(cell))
             lines.append(line)
-    return _table(head, lines)
+    return markdown_table(head, lines)

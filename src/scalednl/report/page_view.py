@@ -3,16 +3,18 @@
 import base64
 import hashlib
 import json
+import re
 from importlib.resources import files
 from typing import Any
 
 from jinja2 import DictLoader, Environment, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
+from scalednl.paper.rules import LOOK_LEVEL, RULES
 from scalednl.paper.scales import SCALES
 from scalednl.report import words
+from scalednl.report.attention import ablation_names, score_tables
 from scalednl.report.explorer import explorer_data, map_pictures
-from scalednl.report.grid import data_words, network_words
 
 FILTERS = (
     *(
@@ -23,8 +25,25 @@ FILTERS = (
         words.difference_pieces,
         words.difference_long,
     ),
-    *(words.signed, words.bound, words.plain, words.verdict_class, words.anchor),
-    *(words.score_words, words.score_title, data_words, network_words),
+    *(
+        words.minus,
+        words.optional,
+        words.claim_groups,
+        words.bound,
+        words.interval,
+        words.place,
+        words.needed,
+        words.plain,
+    ),
+    *(words.verdict_class, words.anchor),
+    *(
+        words.score_words,
+        words.score_title,
+        words.score_number,
+        words.data_words,
+        words.network_words,
+    ),
+    ablation_names,
 )
 
 
@@ -47,13 +66,17 @@ def render_page(content: dict[str, Any], records: list[dict[str, Any]]) -> str:
             explorer=explorer,
             explorer_json=Markup(_json_in_html(explorer)),
             pictures=map_pictures(records),
-            score_names=_score_names(content["attention"]),
+            score_tables=score_tables(content["attention"]),
+            scores=words.SCORES,
+            ablations=words.ABLATIONS,
+            looks=RULES["lite"].looks,
+            look_level=LOOK_LEVEL,
         )
     )
 
 
 def _environment() -> Environment:
-    names = ("page.html.j2", "parts.html.j2")
+    names = ("page.html.j2", "parts.html.j2", "printed.html.j2")
     environment = Environment(
         loader=DictLoader({name: _asset(name) for name in names}),
         autoescape=True,
@@ -65,7 +88,13 @@ def _environment() -> Environment:
         environment.filters[function.__name__] = function
     # Charts are our own SVG, whose words were escaped when they were drawn.
     environment.filters["trusted"] = Markup
+    environment.filters["code_spans"] = _code_spans
     return environment
+
+
+def _code_spans(text: str) -> Markup:
+    """Text whose `quoted` parts are set as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 def _asset(name: str) -> str:
@@ -83,17 +112,10 @@ def _sections(content: dict[str, Any]) -> list[tuple[str, str]]:
         *([("trainings", "Trainings")] if content["others"]["rows"] else []),
         *([("attention", "Where it looks")] if content["attention"] else []),
         ("claims", "Claims"),
+        ("printed", "Printed numbers"),
         ("tables", "Tables and figures"),
         ("controls", "Controls"),
         *([("cost", "Cost")] if content["costs"] else []),
         ("runs", "Runs"),
         ("method", "How to read this"),
     ]
-
-
-def _score_names(attention: list[dict[str, Any]]) -> list[str]:
-    names: dict[str, None] = {}
-    for item in attention:
-        for block in item.get("blocks", ()):
-            names |= dict.fromkeys(block["scores"])
-    return list(names)

@@ -42,6 +42,11 @@ class Run:
         return self.experiment.cell + ("" if precision in FULL_PRECISION else f" {precision}")
 
     @property
+    def seed(self) -> int | None:
+        """Of its experiment; None if that cannot be read."""
+        return None if self.experiment is None else self.experiment.seed
+
+    @property
     def counts(self) -> bool:
         """Whether its result may enter a mean: it went through all its epochs."""
         return self.status == "finished" and self.error("last") is not None
@@ -147,6 +152,9 @@ def _check(result: dict[str, Any], epochs: list[dict[str, Any]], settings: objec
             raise CommandError(f"result.json: {name} is {result[name]!r}, not a number")
     for epoch in epochs:
         for name in ("epoch", "test_error_pct"):
-            value = epoch.get(name)
+            value = epoch.get(name, "missing")
+            if value is None and name == "test_error_pct":
+                # Not tested after this epoch.
+                continue
             if not isinstance(value, int | float) or value < 0:
                 raise CommandError(f"epochs.jsonl: {name} is {value!r}, not a number")

@@ -35,7 +35,7 @@ class Board:
         self._failures: Counter[str] = Counter()
         self._begun: dict[str, float] = {}
         places = {name: place for place, name in enumerate(self.runs)}
-        self._order = sorted(runs, key=lambda run: (run.experiment.seed, places[run.name]))
+        self._order = sorted(runs, key=lambda run: (run.turn, places[run.name]))
 
     def of(self, *standings: Standing) -> list[PlannedRun]:
         """The runs that stand so."""

@@ -1,7 +1,7 @@
 """Which runs some tables and figures need, and how far each of them is. Imports no torch."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from scalednl.config import Experiment
@@ -28,6 +28,8 @@ class PlannedRun:
     note: str = ""
     """Why, where the state alone does not say"""
     epochs_done: int = 0
+    turn: tuple[int, int] = (0, 0)
+    """Runs with smaller ones come first"""
 
     @property
     def is_over(self) -> bool:
@@ -76,25 +78,45 @@ def _wanted(
     chosen: list[Artefact], scale: Scale, out: Path, seeds: int | None
 ) -> Iterator[tuple[PlannedRun, str]]:
     """Every run with its cell; what others need stands before them."""
-    cells: dict[str, tuple[Experiment, int, list[str]]] = {}
-    for artefact in chosen:
+    cells: dict[str, _Wanted] = {}
+    for number, artefact in enumerate(chosen):
         for cell, experiment in artefact.trainings(scale):
-            count = scale.seeds_of(cell.setting) if seeds is None else seeds
-            _, _, names = cells.setdefault(experiment.cell, (experiment, count, []))
-            if artefact.name not in names:
-                names.append(artefact.name)
-    tuned = [names for experiment, _, names in cells.values() if experiment.finetune]
+            found = cells.setdefault(experiment.cell, _Wanted(experiment))
+            count = artefact.seeds or scale.seeds_of(cell.setting)
+            found.add(artefact, number, count if seeds is None else seeds)
+    tuned = [wanted for wanted in cells.values() if wanted.experiment.finetune]
     pretrain = recipes()[PRETRAIN]
-    needed = tuple(dict.fromkeys(name for names in tuned for name in names))
-    first = PlannedRun(run_name(pretrain), pretrain, out / run_name(pretrain), needed)
-    if tuned:
-        yield first, pretrain.cell
-    for key, (experiment, count, names) in cells.items():
-        for seed in range(count):
-            one = replace(experiment, seed=seed)
-            after = (first.name,) if one.finetune else ()
+    needed = tuple(dict.fromkeys(name for wanted in tuned for name in wanted.names))
+    first: dict[int, str] = {}
+    # Every seed has a pretrained network of its own: with one for all, the seeds would share it.
+    for seed in range(max((len(wanted.turns) for wanted in tuned), default=0)):
+        one = replace(pretrain, seed=seed)
+        first[seed] = run_name(one)
+        yield PlannedRun(run_name(one), one, out / run_name(one), needed, turn=(0, seed)), one.cell
+    for key, wanted in cells.items():
+        for seed, turn in enumerate(wanted.turns):
+            one = replace(wanted.experiment, seed=seed)
+            after = (first[seed],) if one.finetune else ()
             name = run_name(one)
-            yield PlannedRun(name, one, out / name, tuple(names), after=after), key
+            run = PlannedRun(name, one, out / name, tuple(wanted.names), after=after, turn=turn)
+            yield run, key
+
+
+@dataclass
+class _Wanted:
+    """A training, who wants it, and when each of its seeds has its turn."""
+
+    experiment: Experiment
+    names: list[str] = field(default_factory=list)
+    turns: list[tuple[int, int]] = field(default_factory=list)
+
+    def add(self, artefact: Artefact, number: int, seeds: int) -> None:
+        if artefact.name not in self.names:
+            self.names.append(artefact.name)
+        for seed in range(len(self.turns), seeds):
+            early = artefact.first_seeds is None or seed < artefact.first_seeds
+            in_order = 0 if artefact.first_seeds is None else 2 * number + (not early)
+            self.turns.append((in_order, seed))
 
 
 def _cell_of(found: Found) -> tuple[str, int] | None:

@@ -90,7 +90,7 @@ def sweep(
 
 
 def _start(board: Board, engine: Engine, make_job: Callable[[PlannedRun], Job]) -> None:
-    """As many as there is room for; the first seeds of all cells before the second ones."""
+    """As many as there is room for, in the order of their turns."""
     board.block()
     for run in board.ready()[: max(0, engine.room())]:
         board.set(run, "running")

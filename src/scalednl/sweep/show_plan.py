@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from scalednl.paper.artefacts import Artefact
+from scalednl.paper.rules import RULES
 from scalednl.paper.scales import Scale
 from scalednl.sweep.estimate import Rates, paper_hours
+from scalednl.sweep.outlook import measured_deviations, outlook_lines, outlooks
 from scalednl.sweep.plan import Plan, PlannedRun
 
 SCHEMA = 1
@@ -30,6 +32,8 @@ def plan_lines(
             yield "  " + _line(run, width, rates)
     yield ""
     yield from _totals(plan, rates)
+    yield ""
+    yield from outlook_lines(plan, scale, rates)
 
 
 def plan_values(
@@ -43,6 +47,7 @@ def plan_values(
         "out": str(out),
         "rate": rates.words,
         "totals": _sums(plan, rates),
+        "decides": _decides(plan, scale, rates),
         "runs": [
             {
                 "name": run.name,
@@ -62,6 +67,31 @@ def plan_values(
             }
             for run in plan.runs
         ],
+    }
+
+
+def _decides(plan: Plan, scale: Scale, rates: Rates) -> dict[str, Any]:
+    deviations = measured_deviations(plan.found, scale)
+    found, absent = outlooks(plan, scale, deviations, rates)
+    return {
+        "level": RULES[scale.name].level,
+        "run_sd": dict(deviations.by_data),
+        "claims": [
+            {
+                "claim": one.claim.name,
+                "kind": one.claim.kind,
+                "rows": one.rows,
+                "seeds": one.seeds,
+                "sees": one.sees,
+                "margin": one.margin,
+                "printed": one.printed,
+                "in_reach": one.in_reach,
+                "seeds_needed": None if one.needed is None else one.needed.seeds,
+                "hours_missing": one.more_hours,
+            }
+            for one in found
+        ],
+        "not_trained": absent,
     }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Int
 from torch import Tensor, nn
 
 from scalednl.config import Experiment
@@ -30,6 +31,8 @@ class Evaluation:
     class_error_pct: list[float | None]
     """None where a class has no image"""
     images: int
+    predictions: Int[Tensor, "images"]
+    """The predicted class of every image, in the order of the split"""
 
 
 @torch.no_grad()
@@ -40,14 +43,17 @@ def evaluate(model: nn.Module, batches: Batches, classes: int) -> Evaluation:
     device = batches.device
     loss = torch.zeros((), dtype=_wide(device), device=device)
     wrong, seen = (torch.zeros(classes, dtype=torch.long, device=device) for _ in range(2))
+    predictions = torch.zeros(batches.images, dtype=torch.long, device=device)
     for batch in batches.epoch(0):
         scores = model(batch.images).float()
         loss += F.cross_entropy(scores, batch.labels, reduction="sum")
-        mistakes = (scores.argmax(1) != batch.labels).long()
+        predicted = scores.argmax(1)
+        predictions[batch.first : batch.first + len(predicted)] = predicted
+        mistakes = (predicted != batch.labels).long()
         wrong.index_add_(0, batch.labels, mistakes)
         seen.index_add_(0, batch.labels, torch.ones_like(mistakes))
     model.train(was_training)
-    for total in (loss, wrong, seen):
+    for total in (loss, wrong, seen, predictions):
         sum_over_ranks(total)
     images = int(seen.sum())
     pairs = zip(wrong.tolist(), seen.tolist(), strict=True)
@@ -56,6 +62,7 @@ def evaluate(model: nn.Module, batches: Batches, classes: int) -> Evaluation:
         loss.item() / images,
         [100 * mistakes / count if count else None for mistakes, count in pairs],
         images,
+        predictions.cpu(),
     )
 
 

@@ -28,7 +28,7 @@ def experiment_data(experiment: Experiment, root: Path | None) -> ImageData:
     ):
         if limit is not None and limit > len(split):
             raise UsageError(f"--{name} {limit} is more than the {len(split)} images there are")
-    return data.limited(experiment.limit, experiment.test_limit)
+    return data.limited(experiment.limit, experiment.test_limit, experiment.seed)
 
 
 def check_batch(experiment: Experiment, data: ImageData, world: int) -> None:

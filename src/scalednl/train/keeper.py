@@ -102,8 +102,12 @@ class Keeper(Owner):
             save_checkpoint(folder, step, trainer.network, trainer.state())
 
     def record(self, trainer: Trainer) -> None:
-        """The epoch's line, the result so far, and points for TensorBoard."""
+        """The epoch's line, predictions, the result so far, and points for TensorBoard."""
         if self._writes:
+            if trainer.predictions is not None:
+                with writing(self._folder.path):
+                    classes = trainer.predictions.numpy()
+                    self._folder.write_predictions(classes, len(self._data.class_names))
             self._write_records("running")
             if self._events is not None:
                 with writing(self._folder.path):
@@ -192,16 +196,17 @@ def writing(folder: Path) -> Iterator[None]:
 
 
 def _errors(epochs: list[dict[str, Any]], names: Sequence[str]) -> dict[str, Any]:
-    """Last first, best beside it; all None before the first epoch has ended."""
-    if not epochs:
+    """Last first, best beside it; all None before the first test."""
+    tested = [epoch for epoch in epochs if epoch["test_error_pct"] is not None]
+    if not tested:
         nothing = {"last": None, "best": None, "best_epoch": None}
         return {
             "test_error_pct": nothing,
             "test_loss": None,
-            "train_loss": None,
+            "train_loss": epochs[-1]["train_loss"] if epochs else None,
             "class_error_pct": None,
         }
-    last, best = epochs[-1], min(epochs, key=lambda epoch: epoch["test_error_pct"])
+    last, best = tested[-1], min(tested, key=lambda epoch: epoch["test_error_pct"])
     return {
         "test_error_pct": {
             "last": last["test_error_pct"],
@@ -209,7 +214,7 @@ def _errors(epochs: list[dict[str, Any]], names: Sequence[str]) -> dict[str, Any
             "best_epoch": best["epoch"],
         },
         "test_loss": last["test_loss"],
-        "train_loss": last["train_loss"],
+        "train_loss": epochs[-1]["train_loss"],
         "class_error_pct": dict(zip(names, last["class_error_pct"], strict=True)),
     }
 
@@ -232,7 +237,7 @@ def summary(result: dict[str, Any]) -> str:
             f"(epoch {at['epoch'] + 1}, step {at['step'] + 1})"
         )
     if error["last"] is None:
-        return f"{result['status']} before its first epoch ended"
+        return f"{result['status']} before its first test"
     return (
         f"{result['status']}: test error {error['last']:.2f} % after {result['epochs']} epochs "
         f"(best {error['best']:.2f} % after {error['best_epoch'] + 1}), "

@@ -80,6 +80,8 @@ class Trainer:
         self._sums = torch.zeros(2, dtype=torch.float64 if self._interval == 1 else torch.float32)
         self._sums = self._sums.to(fabric.device)
         self._losses: list[Tensor] = []
+        self.predictions: Tensor | None = None
+        """Of the last test in this session"""
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint as if nothing had happened."""
@@ -210,8 +212,8 @@ class Trainer:
         self.progress.wrong += int(self._sums[1].item())
         self._sums.zero_()
 
-    def _test(self) -> Evaluation:
-        """Test; with recalibrated statistics, which stay after the last epoch, if asked for."""
+    def _evaluated(self) -> Evaluation:
+        """The test; with recalibrated statistics, which stay after the last epoch, if asked for."""
         count, epoch = self.experiment.recalibrate, self.progress.epoch
         if not count:
             return evaluate(self._model, self._tests, self._classes)
@@ -223,19 +225,12 @@ class Trainer:
 
     def _finish_epoch(self, owner: "Owner", display: Display) -> None:
         progress = self.progress
-        start = time.perf_counter()
-        found = self._test()
-        progress.seconds += time.perf_counter() - start
-        if not math.isfinite(found.loss):
-            raise DivergedError
         record = {
             "epoch": progress.epoch,
             "lr": self._optimizer.param_groups[0]["lr"],
             "train_loss": progress.loss_sum / progress.seen,
             "train_error_pct": 100 * progress.wrong / progress.seen,
-            "test_loss": found.loss,
-            "test_error_pct": found.error_pct,
-            "class_error_pct": found.class_error_pct,
+            **self._test(),
             "seconds": progress.seconds,
             "images_per_second": progress.seen / max(1e-9, progress.epoch_seconds),
         }
@@ -246,6 +241,22 @@ class Trainer:
         display.epoch(record, left)
         owner.record(self)
         owner.save(self)
+
+    def _test(self) -> dict[str, Any]:
+        """What the test after this epoch brings; None under every name where there is none."""
+        if not self.experiment.is_tested_after(self.progress.epoch):
+            return dict.fromkeys(("test_loss", "test_error_pct", "class_error_pct"))
+        start = time.perf_counter()
+        found = self._evaluated()
+        self.progress.seconds += time.perf_counter() - start
+        if not math.isfinite(found.loss):
+            raise DivergedError
+        self.predictions = found.predictions
+        return {
+            "test_loss": found.loss,
+            "test_error_pct": found.error_pct,
+            "class_error_pct": found.class_error_pct,
+        }
 
 
 class Owner:

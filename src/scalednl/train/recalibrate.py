@@ -19,12 +19,15 @@ def recalibrated(model: nn.Module, batches: Iterable[Tensor], *, keep: bool) -> 
     """Use statistics that are averages over `batches`; restore the previous ones unless `keep`.
 
     Nothing else of the model changes. Over several processes the statistics are those of rank 0's
-    part of the batches, as they are in training: data-parallel models send rank 0's buffers to all
-    ranks before every pass.
+    part of the batches, as they are in training; all ranks get them.
     """
     buffers = _statistics(model)
     before = [buffer.clone() for buffer in buffers]
     update_bn(batches, model)
+    # A data-parallel model sends buffers only before passes that need gradients.
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        for buffer in buffers:
+            torch.distributed.broadcast(buffer, 0)
     try:
         yield
     finally:

@@ -49,10 +49,12 @@ class Display:
         if self._quiet:
             return
         width = len(str(self._epochs))
+        error = record["test_error_pct"]
+        test = "" if error is None else f"test {error:5.2f} %  "
         emit(
             f"epoch {record['epoch'] + 1:{width}}/{self._epochs}  "
             f"loss {record['train_loss']:.3f}  train {record['train_error_pct']:5.2f} %  "
-            f"test {record['test_error_pct']:5.2f} %  lr {record['lr']:.4g}  "
+            f"{test}lr {record['lr']:.4g}  "
             f"{record['images_per_second']:,.0f} images/s  {duration(seconds_left)} left"
         )
 

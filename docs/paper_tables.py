@@ -1,0 +1,39 @@
+"""The generated parts of docs/paper.md: `python -m docs.paper_tables` writes them."""
+
+from pathlib import Path
+
+from scalednl.paper.provenance import as_markdown
+from scalednl.report.printed_markdown import (
+    contradiction_list,
+    contrast_table,
+    noise_line,
+    position_table,
+    power_table,
+)
+from scalednl.report.printed_numbers import printed_numbers
+
+PAGE = Path(__file__).parent / "paper.md"
+
+
+def with_tables(page: str) -> str:
+    """The page with every generated part made anew."""
+    numbers = printed_numbers()
+    parts = {
+        "provenance": as_markdown(),
+        "noise": noise_line(numbers),
+        "contrasts": contrast_table(numbers),
+        "position": position_table(numbers["position"]),
+        "power": power_table(numbers["power"]),
+        "contradictions": contradiction_list(numbers["contradictions"]),
+    }
+    for name, text in parts.items():
+        before, start, rest = page.partition(f"<!-- {name} -->\n")
+        _, end, after = rest.partition("<!-- end -->")
+        if not end:
+            raise ValueError(f"{PAGE.name} has no part from <!-- {name} --> to <!-- end -->")
+        page = f"{before}{start}{text}\n{end}{after}"
+    return page
+
+
+if __name__ == "__main__":
+    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
