@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help setup peers demo test check soak format bench clean
+.PHONY: help setup peers demo test check soak format bench results clean
 
 help:
 	@echo "make demo    set up, then train, measure and write a page (3 minutes after the set-up)"
@@ -13,6 +13,7 @@ help:
 	@echo "make check   set up, then format check, lint, types and every test"
 	@echo "make soak    set up, then kill a training 20 times and workers of 200 runs (10 minutes)"
 	@echo "make bench   set up, then measure what the block costs here (11 minutes)"
+	@echo "make results write the page, tables and figures of results/ from its records"
 	@echo "make format  rewrite the code in the house's format"
 	@echo "make peers   set up, then install what tests and benchmarks compare with"
 	@echo "make setup   create $(VENV) and install everything; quick when nothing changed"
@@ -46,8 +47,13 @@ $(VENV)/.peers: $(INSTALLED)
 demo: setup
 	@$(BIN)/scalednl demo
 
+# One worker per core, one thread per worker; files stay together, for what their tests share.
+WORKERS ?= auto
+TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 \
+	--dist loadfile --no-loadscope-reorder
+
 test: setup
-	$(BIN)/python -m pytest
+	$(TEST)
 
 check: setup
 	$(BIN)/ruff format --check .
@@ -69,6 +75,9 @@ bench: setup
 	$(BIN)/scalednl bench scaling
 	$(BIN)/scalednl bench planner
 	$(BIN)/scalednl bench peers
+
+results: setup
+	$(BIN)/python -m scripts.results
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build

@@ -73,7 +73,7 @@ EXAMPLE = torch.randn(2, 3, 16, 12, generator=torch.Generator().manual_seed(0))
         (Branches, ["stem", "down"], 1),
         (Branches, (8, 6), 1),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_inserted_blocks_do_nothing_at_first_and_can_learn(
     make: "type[nn.Module]", at: "str | list[str] | tuple[int, int]", calls: int

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from docs.paper_tables import PAGE, with_tables
 from scalednl.paper.artefacts import artefacts
 from scalednl.paper.inferred import ONE_HEAD_TINY, VIEW
 from scalednl.paper.printed_noise import ATTENTIONS, CIFAR, heads_mean, init_mean, view_mean
 from scalednl.paper.provenance import CHOICES, NOTHING
+from scripts.paper_tables import PAGE, with_tables
 
 ROOT = Path(__file__).parents[2]
 TEXTS = [
@@ -26,7 +26,7 @@ FALSE_CLAIM = re.compile(
 
 
 def test_the_page_has_the_generated_tables() -> None:
-    """docs/paper.md holds what the data says; `python -m docs.paper_tables` writes it."""
+    """docs/paper.md holds what the data says; `python -m scripts.paper_tables` writes it."""
     page = PAGE.read_text(encoding="utf-8")
     assert with_tables(page) == page
     assert f"| position encoding | {NOTHING} |" in page
@@ -34,7 +34,7 @@ def test_the_page_has_the_generated_tables() -> None:
 
 def test_a_page_without_its_parts_is_refused() -> None:
     """A page that lost a marker is named with the missing part."""
-    with pytest.raises(ValueError, match=r"paper\.md has no part from <!-- provenance -->"):
+    with pytest.raises(ValueError, match=r"the page has no part from <!-- provenance -->"):
         with_tables("# nothing here")
 
 

@@ -42,7 +42,7 @@ def test_shared_cells_are_one_run(tmp_path: Path) -> None:
     assert {"table1_importance", "table2_initialization", "table3_heads"} <= set(base.artefacts)
     assert {run.experiment.seed for run in every} == {0, 1}
     three = make_plan(find_artefacts(["all"]), SCALES["smoke"], tmp_path, seeds=3)
-    assert len(three.runs) == 90
+    assert len(three.runs) == 84
 
 
 def test_fine_tuning_waits_for_the_pretraining_of_its_seed(tmp_path: Path) -> None:

@@ -107,6 +107,15 @@ def test_subsets_come_from_the_seed() -> None:
     assert np.array_equal(one.test.images, other.test.images)
 
 
+@pytest.mark.parametrize("name", ["pairs", "recall"])
+def test_generated_training_images_come_from_the_seed(name: str) -> None:
+    """Seeds vary the training sample; the test images are the same for all."""
+    one, other = (experiment_data(small(data=name, seed=seed), None) for seed in (1, 2))
+    assert not np.array_equal(one.train.images, other.train.images)
+    assert np.array_equal(one.test.images, other.test.images)
+    assert not np.array_equal(one.test.images[:20], one.train.images[:20])
+
+
 def test_a_number_of_tests_must_be_positive() -> None:
     """The message names the flag and what was given."""
     with pytest.raises(UsageError, match="--test-last must be at least 1, got 0"):

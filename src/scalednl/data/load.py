@@ -27,7 +27,7 @@ def load_data(
         root: the folder of all data sets; $SCALEDNL_DATA or the platform's cache folder if None.
         pairs: options of `pairs`.
         recall: options of `recall`.
-        seed: seed of the generated images.
+        seed: seed of the generated training images; test images are the same for every seed.
     """
     info = find_info(name)
     if info.embedded:

@@ -86,5 +86,6 @@ def describe_block(experiment: Experiment) -> str:
     words += [f"init {block.init}"] if block.init is not None else []
     words += ["no scaling factor"] if not block.scale else []
     words += [f"softmax scale {block.softmax_scale}"] if block.softmax_scale != "embed" else []
+    words += [f"batch norm starts at {block.norm_init:g}"] if block.norm_init != 1 else []
     words += ["no position"] if experiment.position is False else []
     return ", ".join(words)

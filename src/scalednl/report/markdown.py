@@ -65,7 +65,7 @@ def _verdicts(items: list[dict[str, Any]]) -> str:
             *(item["says"], item["scale"], place(item)),
             "" if item["mean"] is None else bound(item["mean"], item["quantity"]),
             *(interval(item, item["quantity"]), str(item["n"] or ""), item["answer"]),
-            " ".join(part for part in (item["why"], needed(item)) if part),
+            ". ".join(part for part in (item["why"], needed(item)) if part),
         ]
         for item in items
     ]

@@ -1,6 +1,6 @@
 """The pictures of the page in these documents.
 
-python -m docs.screenshots runs/demo/report.html runs/reproduce-smoke/report.html
+python -m scripts.screenshots runs/demo/report.html runs/reproduce-smoke/report.html
 """
 
 import sys

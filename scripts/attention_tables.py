@@ -1,6 +1,6 @@
 """The results table in docs/attention.md, from finished runs of softmax and scaled attention.
 
-python benchmarks/attention.py runs/pairs-softmax-seed* runs/pairs-scaled-seed* --root DATA
+python -m scripts.attention_tables runs/pairs-softmax-seed* runs/pairs-scaled-seed* --root DATA
 
 Runs without a record of at least 500 images are scored first, into their `attention` folder. All
 runs must have the same data set and network. Every call replaces the table of that data set and

@@ -1,4 +1,4 @@
-"""The generated parts of docs/paper.md: `python -m docs.paper_tables` writes them."""
+"""The generated parts of docs/paper.md: `python -m scripts.paper_tables` writes them."""
 
 from pathlib import Path
 
@@ -11,8 +11,9 @@ from scalednl.report.printed_markdown import (
     power_table,
 )
 from scalednl.report.printed_numbers import printed_numbers
+from scripts.parts import with_parts
 
-PAGE = Path(__file__).parent / "paper.md"
+PAGE = Path(__file__).parents[1] / "docs" / "paper.md"
 
 
 def with_tables(page: str) -> str:
@@ -26,13 +27,7 @@ def with_tables(page: str) -> str:
         "power": power_table(numbers["power"]),
         "contradictions": contradiction_list(numbers["contradictions"]),
     }
-    for name, text in parts.items():
-        before, start, rest = page.partition(f"<!-- {name} -->\n")
-        _, end, after = rest.partition("<!-- end -->")
-        if not end:
-            raise ValueError(f"{PAGE.name} has no part from <!-- {name} --> to <!-- end -->")
-        page = f"{before}{start}{text}\n{end}{after}"
-    return page
+    return with_parts(page, parts)
 
 
 if __name__ == "__main__":

@@ -1,1 +1,0 @@
-"""Programs that write parts of these documents."""

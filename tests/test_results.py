@@ -1,0 +1,49 @@
+"""The pages about results are those of the records."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from scalednl.records.run import RunFolder
+from scripts.parts import with_parts
+from scripts.results import PAGES, RECORDS, RUNS, collect, parts
+from tests.train.small import SETTINGS, small
+
+RECORDED = sorted(RUNS.iterdir()) if RUNS.is_dir() else []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_show_the_records(name: str) -> None:
+    """README and docs/results.md are what `make results` writes from the records."""
+    text = PAGES[name].read_text(encoding="utf-8")
+    assert with_parts(text, parts(name)) == text, "run `make results`"
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
+def test_a_record_has_its_origin_and_predictions(path: Path) -> None:
+    """Every run has a commit, a result, and predictions that no folder of a machine stands in."""
+    folder = RunFolder(path)
+    result = folder.read_result()
+    assert result is not None
+    assert result["origin"]["commit"]
+    if result["status"] == "finished":
+        assert folder.read_predictions() is not None
+    for name in ("config.json", "result.json"):
+        assert '"/' not in (path / name).read_text(encoding="utf-8")
+
+
+def test_collecting_takes_what_has_ended(tmp_path: Path) -> None:
+    """Records of finished runs are copied; checkpoints, weights and unfinished runs are not."""
+    from scalednl.train.run import run
+
+    source, target = tmp_path / "from", tmp_path / "to"
+    run(small(epochs=1), source / "done", SETTINGS, quiet=True)
+    run(small(epochs=1, seed=1), source / "cut", SETTINGS, quiet=True)
+    result = json.loads((source / "cut" / "result.json").read_text())
+    (source / "cut" / "result.json").write_text(json.dumps({**result, "status": "interrupted"}))
+    (source / "empty").mkdir()
+    assert collect(source, target) == 1
+    assert {path.name for path in target.iterdir()} == {"done"}
+    assert {path.name for path in (target / "done").iterdir()} == set(RECORDS)
+    assert collect(source, target) == 1
