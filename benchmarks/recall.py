@@ -1,6 +1,6 @@
 """What `recall` asks of attention: errors by colours and head width, and without queries.
 
-python benchmarks/recall.py --colours 3 --width 8 --attention softmax --out FOLDER
+python benchmarks/recall.py --colours 6 --width 8 --attention softmax --out FOLDER
 
 Trains one network and prints its test error, the error when every row of the attention map is
 replaced by the mean over all rows (so that all queries see the same), and the error of a network
@@ -30,12 +30,12 @@ class Options:
     """One line of the table."""
 
     attention: Literal["plain", "softmax", "scaled"] = "softmax"
-    colours: int = 3
+    colours: int = 6
     per_side: int = 2
     heads: int = 4
     width: int = 8
     """Channels per head"""
-    epochs: int = 3
+    epochs: int = 4
     seed: int = 0
     same_for_all: bool = False
     """Train with maps that are the same for all queries"""

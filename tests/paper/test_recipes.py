@@ -8,7 +8,7 @@ from scalednl.errors import UsageError
 from scalednl.models.registry import create_model
 from scalednl.paper.recipes import describe, find_recipe, recipes
 
-CLASSES = {"cifar10": 10, "cifar100": 100, "tiny-imagenet": 200, "pairs": 4, "recall": 4}
+CLASSES = {"cifar10": 10, "cifar100": 100, "tiny-imagenet": 200, "pairs": 4, "recall": 2}
 
 
 @pytest.mark.parametrize("name", recipes())

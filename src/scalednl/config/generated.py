@@ -49,9 +49,8 @@ class PairsConfig:
 class RecallConfig:
     """Several coloured gratings at each edge; the class belongs to the one colour they share.
 
-    The class is the difference of the orientations of the two gratings of that colour. `gap` is
-    what it is for `pairs`, which this is with one colour more to tell apart: there is no colour
-    that a network could always look for.
+    The class is the difference of the orientations of the two gratings of that colour. No colour
+    is the shared one more often than others. `gap` means what it means for `pairs`.
     """
 
     height: int = 16
@@ -62,15 +61,15 @@ class RecallConfig:
     """Height and width of a grating, in pixels"""
     jitter: int = 1
     """Largest distance of a grating from the left or right edge"""
-    colours: int = 3
+    colours: int = 6
     """Keys: colours that a grating can have"""
     per_side: int = 2
     """Gratings at each edge, all of different colours; at most (colours + 1) / 2"""
-    orientations: int = 4
+    orientations: int = 2
     """Values: orientations of a grating, evenly spaced over 180 degrees; the number of classes"""
-    noise: float = 0.25
+    noise: float = 0.1
     """Standard deviation of the noise; the gratings' amplitude is 2"""
-    train_images: int = 5000
+    train_images: int = 30000
     test_images: int = 1000
 
     def __post_init__(self) -> None:
