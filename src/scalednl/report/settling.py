@@ -5,11 +5,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from scalednl.config import Experiment
-from scalednl.paper.answers import Kind, Needed, settled_by_power, settled_if_mean_stays
+from scalednl.paper.answers import (
+    Kind,
+    Needed,
+    at_a_look,
+    settled_by_power,
+    settled_if_mean_stays,
+)
 from scalednl.paper.claims import Claim
-from scalednl.paper.rules import Rule
+from scalednl.paper.rules import OFTEN_SEEDS, Rule
 from scalednl.report.contrasts import RowValues
-from scalednl.stats import Estimate, estimate, pooled, upper_sd
+from scalednl.stats import estimate, upper_sd
 
 Seconds = Callable[[Experiment], float]
 """How long a training takes here"""
@@ -34,49 +40,61 @@ class More:
 
 def what_settles(
     claim: Claim, rows: Sequence[RowValues], rule: Rule, level: float, seconds: Seconds
-) -> More | None:
+) -> More:
     """Seeds and hours that would settle an open claim: if its mean stays, and for its margin.
 
     The deviation is taken at its upper 80 % limit; before there are seeds, it is assumed.
     """
-    if claim.kind == "often":
-        return None
-    known = [(row, found) for row in rows if (found := estimate(row.values)) is not None]
-    chosen: Sequence[tuple[RowValues, Estimate | None]] = known or [(row, None) for row in rows]
-    n = min(len(row.seeds) for row, _ in chosen)
-    experiments = {one.cell: one for row, _ in chosen for one in row.experiments}
+    n = min(row.available for row in rows)
+    experiments = {one.cell: one for row in rows for one in row.experiments}
     hours = sum(seconds(one) for one in experiments.values()) / 3600
+    if claim.kind == "often":
+        runs = sum(len(row.seeds) for row in rows)
+        return More(None, at_a_look(OFTEN_SEEDS, (), runs), runs, hours / len(experiments))
     if claim.kind == "always":
         # As many as the row that needs most.
-        each = [_needed("better", [one], claim, rule, level) for one in chosen]
-        return More(_most([a for a, _ in each]), _most([b for _, b in each]), n, hours)
-    return More(*_needed(claim.kind, chosen, claim, rule, level), n, hours)
+        each = [_seeds("better", [row], claim, rule, level) for row in rows]
+        stays, power = (_largest([pair[i] for pair in each]) for i in (0, 1))
+    else:
+        stays, power = _seeds(claim.kind, rows, claim, rule, level)
+    looks = rule.looks_at(rows[0].data)
+    known = all(estimate(row.values) is not None for row in rows)
+    return More(at_a_look(stays, looks, n) if known else None, at_a_look(power, looks, n), n, hours)
 
 
-def _needed(
-    kind: Kind,
-    rows: Sequence[tuple[RowValues, Estimate | None]],
-    claim: Claim,
-    rule: Rule,
-    level: float,
-) -> tuple[Needed | None, Needed | None]:
-    margin = math.fsum(row.margin for row, _ in rows) / len(rows)
-    found = [one for _, one in rows if one is not None]
-    if not found:
-        sd = assumed_sd(claim, rows[0][0], rule) / math.sqrt(len(rows))
-        return None, settled_by_power(kind, sd, margin, rule, level)
-    joint, n = pooled(found), min(len(row.seeds) for row, _ in rows)
-    sd = upper_sd(joint.error * math.sqrt(n), joint.df)
-    stays = settled_if_mean_stays(kind, joint.mean, sd, margin, rule, level)
-    return stays, settled_by_power(kind, sd, margin, rule, level)
+def _seeds(
+    kind: Kind, rows: Sequence[RowValues], claim: Claim, rule: Rule, level: float
+) -> tuple[int | None, int | None]:
+    """If the mean stays, and for the margin; over rows that are pooled with equal weights."""
+    margin = math.fsum(row.margin for row in rows) / len(rows)
+    found = [estimate(row.values) for row in rows]
+    sds = [
+        assumed_sd(claim, row, rule)
+        if one is None
+        else upper_sd(one.error * math.sqrt(len(row.seeds)), one.df)
+        for row, one in zip(rows, found, strict=True)
+    ]
+    sd = math.sqrt(math.fsum(value**2 for value in sds)) / len(sds)
+    means = [one.mean for one in found if one is not None]
+    stays = (
+        settled_if_mean_stays(kind, math.fsum(means) / len(means), sd, margin, level)
+        if means
+        else None
+    )
+    return stays, settled_by_power(kind, sd, margin, level)
 
 
-def _most(needed: Sequence[Needed | None]) -> Needed | None:
-    known = [one for one in needed if one is not None]
-    return max(known, key=lambda one: math.inf if one.seeds is None else one.seeds, default=None)
+def _largest(seeds: Sequence[int | None]) -> int | None:
+    """The largest number; None, which is more than can be searched, if one is None."""
+    known = [one for one in seeds if one is not None]
+    return max(known) if len(known) == len(seeds) else None
 
 
 def assumed_sd(claim: Claim, row: RowValues, rule: Rule) -> float:
     """Of one seed's contrast, from what one run is assumed to scatter."""
-    one = rule.run_sd[row.data] if claim.quantity == "error" else rule.score_margin
-    return one * math.sqrt(sum(weight**2 for weight in row.weights))
+    return one_run_sd(claim, row.data, rule) * math.sqrt(sum(w**2 for w in row.weights))
+
+
+def one_run_sd(claim: Claim, data: str, rule: Rule) -> float:
+    """Of one run's test error or score."""
+    return rule.run_sd[data] if claim.quantity == "error" else rule.score_margin
