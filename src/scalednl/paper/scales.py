@@ -134,6 +134,7 @@ SCALES: dict[str, Scale] = {
             seeds=2,
             data={"cifar10": "pairs"},
             networks={"preresnet56": "preresnet8"},
+            changes={"limit": 4000},
         ),
         Scale(
             "lite",
