@@ -12,8 +12,9 @@ from typing import Any
 
 from scalednl.files import write_json, write_text
 from scalednl.paper.answers import ANSWERS
-from scalednl.paper.artefacts import artefacts, cifar56
+from scalednl.paper.artefacts import artefacts
 from scalednl.paper.evidence import evidence_lines
+from scalednl.paper.grids import cifar56
 from scalednl.paper.scales import SCALES, Setting
 from scalednl.records.attention import FILE, read_attention
 from scalednl.records.run import RunFolder

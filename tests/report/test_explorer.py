@@ -67,7 +67,7 @@ def test_pointing_changes_both_pictures(page: Page) -> None:
     assert box is not None
     page.mouse.move(box["x"] + 0.04 * box["width"], box["y"] + 0.96 * box["height"])
     after = _drawn(page)
-    assert [query for query, _ in _strongest(page)] == ["11,0", "11,0"]
+    assert [query for query, _ in _strongest(page)] == ["7,0", "7,0"]
     assert before[0] != after[0]
     assert before[1] != after[1]
 
@@ -76,7 +76,7 @@ def test_arrow_keys_move_the_query(page: Page) -> None:
     """From the keyboard the query goes pixel by pixel, stops at the border, and is read out."""
     canvas = page.locator(".panel canvas").first
     canvas.focus()
-    for _ in range(14):
+    for _ in range(24):
         page.keyboard.press("ArrowUp")
         page.keyboard.press("ArrowLeft")
     assert _strongest(page)[0][0] == "0,0"
@@ -101,7 +101,7 @@ def test_rows_in_the_browser_are_those_of_the_record(folder: Path, page: Page) -
             assert record is not None
             vectors = record["explorer"]["images"][image]["blocks"][0]
             row, column = map(int, query.split(","))
-            weights = decode_rows(vectors, head, [row * 12 + column], softmax=name == "softmax")[0]
+            weights = decode_rows(vectors, head, [row * 20 + column], softmax=name == "softmax")[0]
             assert abs(weights[strongest]) >= np.abs(weights).max() * (1 - 1e-5)
 
 

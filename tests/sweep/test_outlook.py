@@ -1,18 +1,20 @@
 """What a plan can decide, before it runs."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from scalednl.paper.artefacts import find_artefacts
+from scalednl.paper.claims import main_claims
 from scalednl.paper.rules import POWER, RULES
 from scalednl.paper.scales import SCALES
 from scalednl.stats import power
 from scalednl.sweep.estimate import rates
 from scalednl.sweep.outlook import Outlook, measured_deviations, outlook_lines, outlooks
 from scalednl.sweep.plan import Plan, make_plan
-from tests.report.builders import cell_experiment, write_cell
+from tests.report.builders import cell_experiment, write_cell, write_run
 
 
 def _plan(folder: Path, *names: str, scale: str = "lite", seeds: int | None = None) -> Plan:
@@ -37,7 +39,8 @@ def test_what_is_seen_has_the_power_that_is_said(tmp_path: Path) -> None:
         one = found[name]
         assert one.sees is not None
         effect = one.sees / (pooled * math.sqrt(arms))
-        assert power(6, effect, 0.017) == pytest.approx(POWER, abs=1e-3)
+        level = RULES["lite"].level(2) / len(main_claims(SCALES["lite"]))
+        assert power(6, effect, level) == pytest.approx(POWER, abs=1e-3)
         assert one.seeds == 6
 
 
@@ -84,3 +87,16 @@ def test_divergence_is_counted_in_runs(tmp_path: Path) -> None:
         # Both CIFAR data sets train it.
         one = _outlooks(_plan(tmp_path, "control_no_scale", seeds=seeds))[name]
         assert (one.seeds, one.in_reach) == (2 * seeds, reached)
+
+
+def test_files_that_say_nonsense_do_not_stop_a_plan(tmp_path: Path) -> None:
+    """Equal errors, and results no run can have, leave the assumed deviation in place."""
+    experiment = cell_experiment("table1_importance", "softmax", "base", "lite")
+    write_cell(tmp_path, experiment, [30.0] * 8)
+    for number, odd in enumerate(([1], "x", {"last": 1e300}, {"last": 10**400}, {"last": None})):
+        one = replace(experiment, seed=20 + number)
+        write_run(tmp_path / f"odd{number}", one, [30.0], test_error_pct=odd, seconds=10**400)
+    plan = _plan(tmp_path, "table1_importance")
+    found = measured_deviations(plan.found, SCALES["lite"])
+    assert found.by_data == RULES["lite"].run_sd
+    assert list(outlook_lines(plan, SCALES["lite"], rates(plan.found, 2)))

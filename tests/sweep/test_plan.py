@@ -38,7 +38,7 @@ def test_shared_cells_are_one_run(tmp_path: Path) -> None:
     """All tables together need fewer runs than one by one; each knows who needs it; seeds count."""
     every = _plan(tmp_path, "all").runs
     assert len({run.name for run in every}) == len({run.path for run in every}) == len(every) == 56
-    base = next(run for run in every if run.name == "pairs-scaled-heads-1-seed1")
+    base = next(run for run in every if run.name == "pairs-scaled-heads-1-4000x4-seed1")
     assert {"table1_importance", "table2_initialization", "table3_heads"} <= set(base.artefacts)
     assert {run.experiment.seed for run in every} == {0, 1}
     three = make_plan(find_artefacts(["all"]), SCALES["smoke"], tmp_path, seeds=3)

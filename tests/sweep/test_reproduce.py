@@ -15,7 +15,8 @@ import scalednl.records.attention
 from scalednl.cli.reproduce import finish
 from scalednl.config import Experiment
 from scalednl.errors import CommandError
-from scalednl.paper.artefacts import Artefact, Cell, artefacts
+from scalednl.paper.artefacts import artefacts
+from scalednl.paper.grids import Artefact, Cell
 from scalednl.paper.scales import SCALES, Setting
 from scalednl.sweep.plan import PlannedRun
 from tests.support import call_scalednl, run_scalednl

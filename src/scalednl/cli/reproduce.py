@@ -101,9 +101,10 @@ def reproduce(
     """Make tables and figures of the paper again.
 
     Names are table1_importance, table2_initialization, table3_heads, table4_backbones,
-    figure1_attention_maps, figure2_embedding_channels; "controls" are four that the paper lacks,
-    "all" is everything. Runs that several of them need are trained once. Interrupt it whenever you
-    like: the same command goes on, keeps what is finished, and tries failed runs again.
+    figure1_attention_maps, figure2_embedding_channels; "controls" are six that the paper lacks,
+    "all" is everything, "evidence" the declared plan, line by line. Runs that several of them need
+    are trained once. Interrupt it whenever you like: the same command resumes, keeps what is
+    finished, and tries failed runs again.
 
     For example `scalednl reproduce table1_importance` on generated images in minutes,
     `scalednl reproduce table3_heads --scale paper --plan` to see what the real one costs,
@@ -111,7 +112,7 @@ def reproduce(
     `scalednl reproduce all --scale paper --engine ray --address HOST:6379 --gpus 0.5 --out SHARED`.
 
     Args:
-        names: Tables and figures, "controls", or "all".
+        names: Tables and figures, "controls", "evidence", or "all".
         options: How to run.
     """
     from scalednl.paper.artefacts import artefacts, find_artefacts
@@ -120,7 +121,9 @@ def reproduce(
     from scalednl.sweep.plan import make_plan
 
     if not names:
-        raise UsageError(f"name what to reproduce: {', '.join(artefacts())}, controls or all")
+        raise UsageError(
+            f"name what to reproduce: {', '.join(artefacts())}, controls, evidence or all"
+        )
     chosen, scale = find_artefacts(names), SCALES[options.scale]
     out = options.folder
     if out.exists() and not out.is_dir():

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from scalednl.paper.rules import FIXED_LEVEL, OFTEN, POWER, Rule
+from scalednl.paper.rules import FIXED_LEVEL, OFTEN, POWER
 from scalednl.stats import (
     Estimate,
     binomial_interval,
@@ -40,6 +40,10 @@ class Answered:
 
     answer: Answer
     p: float
+    p_difference: float | None = None
+    """Of better and robust: of "there is no difference" """
+    p_inside: float | None = None
+    """Of better and robust: of "the difference is as large as the margin" """
 
 
 @dataclass(frozen=True)
@@ -60,8 +64,10 @@ def answer(kind: Kind, found: Estimate, margin: float, level: float) -> Answered
     if kind in ("better", "robust"):
         p, inside = found.p(), found.p_inside(margin)
         if p < level:
-            return Answered(HOLDS if found.mean > 0 else FAILS, p)
-        return Answered(SAME, inside) if inside < level else Answered(OPEN, p)
+            return Answered(HOLDS if found.mean > 0 else FAILS, p, p, inside)
+        if inside < level:
+            return Answered(SAME, inside, p, inside)
+        return Answered(OPEN, p, p, inside)
     low, high = found.interval(1 - level)
     if kind == "comparable":
         inside = found.p_inside(margin)
@@ -96,33 +102,25 @@ def answer_often(k: int, n: int) -> Answered:
 
 
 def settled_if_mean_stays(
-    kind: Kind, mean: float, sd: float, margin: float, rule: Rule, level: float
-) -> Needed | None:
+    kind: Kind, mean: float, sd: float, margin: float, level: float
+) -> int | None:
     """Seeds at which the present mean would be an answer; `sd` is that of one seed's contrast."""
-    if kind in ("often", "always"):
-        return None
     distance = {
-        "better": abs(mean),
-        "robust": abs(mean),
         "comparable": abs(margin - abs(mean)),
         "severe": abs(mean - margin),
-    }[kind]
-    return _at_a_look(seeds_if_mean_stays(distance, sd, level), rule)
+    }.get(kind, abs(mean))
+    return seeds_if_mean_stays(distance, sd, level)
 
 
-def settled_by_power(
-    kind: Kind, sd: float, margin: float, rule: Rule, level: float
-) -> Needed | None:
+def settled_by_power(kind: Kind, sd: float, margin: float, level: float) -> int | None:
     """Seeds that would show a difference of the margin, or its absence, four times in five."""
-    if kind in ("often", "always"):
-        return None
     find = seeds_for_equivalence if kind == "comparable" else seeds_for_power
-    return _at_a_look(find(margin, sd, level, POWER), rule)
+    return find(margin, sd, level, POWER)
 
 
-def _at_a_look(seeds: int | None, rule: Rule) -> Needed:
-    """Results are judged at declared looks only: the next one that has as many seeds."""
-    if seeds is None or not rule.looks:
-        return Needed(seeds, within_looks=seeds is not None)
-    reached = [look for look in rule.looks if look >= seeds]
-    return Needed(reached[0], True) if reached else Needed(seeds, False)
+def at_a_look(seeds: int | None, looks: Sequence[int], n: int) -> Needed:
+    """The declared look that has as many seeds, and more than the n there are."""
+    if seeds is None:
+        return Needed(None, within_looks=False)
+    reached = [look for look in looks if look >= seeds and look > n]
+    return Needed(reached[0], True) if reached else Needed(max(seeds, n + 1), False)

@@ -1,74 +1,17 @@
 """Every table and figure of the paper as a grid of trainings, and the controls that it lacks."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
 
-from scalednl.config import Experiment
 from scalednl.errors import UsageError
-from scalednl.paper.inferred import inferred_cell, inferred_figure
-from scalednl.paper.scales import TINY, Scale, Setting
+from scalednl.paper.controls import controls
+from scalednl.paper.evidence import evidence_lines
+from scalednl.paper.grids import BLOCKS, CIFAR, NETWORKS, Artefact, Cell, cifar56
+from scalednl.paper.scales import TINY, Setting
 from scalednl.paper.tables import printed
 
-CIFAR = ("cifar10", "cifar100")
-BLOCKS = ("softmax", "scaled")
-NETWORKS = {
-    "PreResNet32": "preresnet32",
-    "PreResNet56": "preresnet56",
-    "PreResNet110": "preresnet110",
-    "WRN-28-10": "wrn28_10",
-    "PreResNet50": "preresnet50_tiny",
-}
 SHARES = (1, 2, 4, 8)
 """Figure 2's axis, whose values the paper does not print: C / share embedding channels"""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One number of a table: where it stands, what trains it, and what the paper prints."""
-
-    row: str
-    """The attention, or what else tells rows of one data set and network apart"""
-    column: str
-    setting: Setting
-    printed: float | None = None
-    inferred: str = ""
-    """Which part of the setting the paper does not print, and what it was inferred from"""
-
-
-@dataclass(frozen=True)
-class Artefact:
-    """A table or figure."""
-
-    name: str
-    title: str
-    caption: str
-    cells: tuple[Cell, ...]
-    is_control: bool = False
-    """Not in the paper"""
-    inferred: str = ""
-    """As of a cell, where it applies to all of them"""
-    seeds: int | None = None
-    """Of every cell; None: as many as the scale has"""
-    first_seeds: int | None = None
-    """So many seeds of all cells come first, then the others, then the next grid; None: the first
-    seeds of all grids come before the second ones"""
-
-    def with_marks(self) -> "Artefact":
-        """The same with its inferred settings named."""
-        cells = (replace(c, inferred=inferred_cell(self.name, c.setting)) for c in self.cells)
-        return replace(self, inferred=inferred_figure(self.name), cells=tuple(cells))
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """In the order of their first cells."""
-        return tuple(dict.fromkeys(cell.column for cell in self.cells))
-
-    def trainings(self, scale: Scale) -> list[tuple[Cell, Experiment]]:
-        """The cells that exist at a scale, each with its experiment at seed 0."""
-        placed = ((cell, scale.experiment(cell.setting)) for cell in self.cells)
-        return [(cell, experiment) for cell, experiment in placed if experiment is not None]
 
 
 @cache
@@ -78,7 +21,7 @@ def artefacts() -> dict[str, Artefact]:
         artefact.name: artefact.with_marks()
         for artefact in (
             *(_table1(), _table2(), _table3(), _table4(), _figure1(), _figure2()),
-            *(_position(), _softmax_scale(), _direction(), _no_scale(), _gamma(), _depth()),
+            *controls(),
         )
     }
 
@@ -89,8 +32,6 @@ def find_artefacts(names: list[str]) -> list[Artefact]:
     "all" is every table, figure and control, "controls" what the paper lacks, "evidence" the
     declared plan of `paper.evidence`, line by line.
     """
-    from scalednl.paper.evidence import evidence_lines
-
     lines = {line.artefact.name: line.artefact for line in evidence_lines()}
     known = artefacts() | lines
     groups = {
@@ -107,13 +48,6 @@ def find_artefacts(names: list[str]) -> list[Artefact]:
             raise UsageError(f"no table or figure is called {name!r}: {hint}")
         found |= {member: known[member] for member in groups.get(name, [name])}
     return list(found.values())
-
-
-def cifar56(data: str, attention: str, **values: object) -> Setting:
-    """Table 1's network; `values` are heads, embed_share, position, and options of the block."""
-    fields = {k: values.pop(k) for k in ("heads", "embed_share", "position") if k in values}
-    options = tuple(sorted(values.items()))
-    return Setting(data, "preresnet56", attention, options=options, **fields)  # type: ignore[arg-type]
 
 
 def _table1() -> Artefact:
@@ -242,108 +176,4 @@ def _figure2() -> Artefact:
         "Test error (%) as the embedding shrinks from the block's C channels. One head (inferred). "
         "The paper prints a curve without values.",
         tuple(cells),
-    )
-
-
-def _control(name: str, title: str, caption: str, cells: Iterator[Cell]) -> Artefact:
-    return Artefact(name, title, caption, tuple(cells), is_control=True)
-
-
-def _position() -> Artefact:
-    def cells() -> Iterator[Cell]:
-        for data in CIFAR:
-            for attention in BLOCKS:
-                yield Cell(attention, "blocks + position", cifar56(data, attention, heads=4))
-                off = cifar56(data, attention, heads=4, position=False)
-                yield Cell(attention, "blocks only", off)
-            yield Cell("plain", "position only", cifar56(data, "plain", position=True))
-            yield Cell("plain", "neither", cifar56(data, "plain"))
-
-    return _control(
-        "control_position",
-        "Control. Is it the position?",
-        "Test error (%) with and without the fixed position encoding, which the authors' release "
-        "adds before the blocks and the paper does not mention.",
-        cells(),
-    )
-
-
-def _softmax_scale() -> Artefact:
-    def cells() -> Iterator[Cell]:
-        for data in CIFAR:
-            yield Cell("softmax", "with 1/sqrt(C)", cifar56(data, "softmax"))
-            yield Cell("softmax", "without", cifar56(data, "softmax", softmax_scale=1.0))
-
-    return _control(
-        "control_softmax_scale",
-        "Control. Softmax with and without 1/sqrt(C)",
-        "Test error (%) with the printed factor, and without one as in the authors' release.",
-        cells(),
-    )
-
-
-def _direction() -> Artefact:
-    def cells() -> Iterator[Cell]:
-        for data in CIFAR:
-            yield Cell("softmax", "both", cifar56(data, "softmax"))
-            for column, scale in (
-                ("direction, 1/sqrt(d)", None),
-                ("direction, 1", 1.0),
-                ("direction, learned", "learned"),
-            ):
-                extra = {} if scale is None else {"softmax_scale": scale}
-                yield Cell("softmax", column, cifar56(data, "softmax", view="direction", **extra))
-
-    return _control(
-        "control_direction_softmax",
-        "Control. Direction-only softmax, given a temperature",
-        "Test error (%). Unit vectors bound the logits, so softmax over directions is nearly flat "
-        "at the printed factor: its loss there may come from that and not from softmax.",
-        cells(),
-    )
-
-
-def _no_scale() -> Artefact:
-    def cells() -> Iterator[Cell]:
-        for data in CIFAR:
-            yield Cell("scaled", "with 1/sqrt(HW)", cifar56(data, "scaled"))
-            yield Cell("scaled", "without", cifar56(data, "scaled", scale=False))
-
-    return _control(
-        "control_no_scale",
-        "Control. No scaling factor",
-        "Test error (%) with and without 1/sqrt(HW), without which the paper says that training "
-        "often diverges.",
-        cells(),
-    )
-
-
-def _gamma() -> Artefact:
-    def cells() -> Iterator[Cell]:
-        for data in CIFAR:
-            for attention in BLOCKS:
-                for value in (0.0, 1.0):
-                    setting = cifar56(data, attention, heads=4, norm_init=value)
-                    yield Cell(attention, f"starts at {value:g}", setting)
-
-    return _control(
-        "control_gamma",
-        "Control. Where the blocks' batch norm starts",
-        "Test error (%). At 0, as in the authors' release, a new block is the identity; at 1 it "
-        "takes part from the first step.",
-        cells(),
-    )
-
-
-def _depth() -> Artefact:
-    def cells() -> Iterator[Cell]:
-        for network in ("preresnet8", "preresnet20", "preresnet32-short"):
-            for attention in BLOCKS:
-                yield Cell("4 heads", attention, Setting("cifar10", network, attention, heads=4))
-
-    return _control(
-        "control_depth",
-        "Control. Depth, all else equal",
-        "Test error (%) of networks of three depths that were trained alike.",
-        cells(),
     )

@@ -10,7 +10,8 @@ from functools import cache
 
 from scalednl.config import Experiment
 from scalednl.paper.answers import Kind
-from scalednl.paper.artefacts import BLOCKS, CIFAR, Artefact, artefacts, cifar56
+from scalednl.paper.artefacts import artefacts
+from scalednl.paper.grids import BLOCKS, CIFAR, Artefact, cifar56
 from scalednl.paper.rules import PRIMARY
 from scalednl.paper.scales import Scale, Setting
 
@@ -55,6 +56,14 @@ class Claim:
         """What is contrasted."""
         return self.rows[0][0].quantity
 
+    def is_testable(self, scale: Scale) -> bool:
+        """Whether a scale can test it; "everywhere" needs two places."""
+        return len(self.distinct_rows(scale)) >= (2 if self.kind == "always" else 1)
+
+    def distinct_rows(self, scale: Scale) -> set[tuple[str, ...]]:
+        """The cells of the rows that exist at a scale; rows with the same trainings are one."""
+        return {tuple(one.cell for one in experiments) for _, experiments in self.at(scale)}
+
     def at(self, scale: Scale) -> Iterator[tuple[Row, tuple[Experiment, ...]]]:
         """The rows whose trainings all exist at a scale, with these."""
         for terms in self.rows:
@@ -77,6 +86,11 @@ def claims() -> tuple[Claim, ...]:
         *_divergence(),
         *_ours(),
     )
+
+
+def main_claims(scale: Scale) -> list[str]:
+    """The claims over which a scale's verdicts are corrected."""
+    return [claim.name for claim in claims() if claim.is_primary and claim.is_testable(scale)]
 
 
 @cache
@@ -256,16 +270,10 @@ def _maps() -> Iterator[Claim]:
     )
     yield Claim(
         "softmax-follows-key-length",
-        "What a key gets from softmax attention follows its length more than its direction",
+        "What a key gets follows its length more under softmax than under scaled attention",
         "better",
         name,
-        tuple(
-            (
-                Term(1, at["maps", "softmax"], "length_rank"),
-                Term(-1, at["maps", "softmax"], "cosine_rank"),
-            )
-            for at in _rows(name)
-        ),
+        _each(name, softmax, scaled, quantity="length_rank"),
     )
     yield Claim(
         "softmax-narrows-queries",

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from scalednl.paper.artefacts import BLOCKS, Artefact, Cell, cifar56
-from scalednl.paper.rules import OFTEN, POWER, PRIMARY, RULES
+from scalednl.paper.grids import BLOCKS, Artefact, Cell, cifar56
+from scalednl.paper.rules import OFTEN, OFTEN_SEEDS, POWER, PRIMARY, RULES
 from scalednl.paper.scales import Scale, Setting, run_name
 
 FIRST_LOOK = 4
@@ -49,11 +49,12 @@ def declared_plan(scale: Scale) -> dict[str, Any]:
         "scale": scale.name,
         "words": scale.words,
         "looks": list(rule.looks),
-        "level": rule.level,
+        "levels_by_rows": list(rule.levels),
         "power": POWER,
         "margins": dict(rule.margins),
         "score_margin": rule.score_margin,
         "often": OFTEN,
+        "often_runs": OFTEN_SEEDS,
         "primary_claims": list(PRIMARY),
         "lines": [
             {

@@ -54,13 +54,15 @@ class Scale:
     """What a recipe is shortened by"""
     network_changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What is used instead of `changes` for some of the paper's networks"""
+    absent: frozenset[tuple[str, str]] = frozenset()
+    """Pairs of the paper's data set and network that are left out although both are used"""
     norm_init: Mapping[str, float] = field(default_factory=dict)
     """Where the blocks' batch norm starts for some of the paper's networks, if not as the recipe"""
 
     def experiment(self, setting: Setting) -> Experiment | None:
         """The experiment of a setting at this scale; None where it has none."""
         data, network = self.data.get(setting.data), self.networks.get(setting.network)
-        if data is None or network is None:
+        if data is None or network is None or (setting.data, setting.network) in self.absent:
             return None
         if setting.is_position_only:
             setting = replace(setting, attention="plain", heads=1, options=(), position=True)
@@ -132,6 +134,7 @@ SCALES: dict[str, Scale] = {
             seeds=2,
             data={"cifar10": "pairs"},
             networks={"preresnet56": "preresnet8"},
+            changes={"limit": 4000},
         ),
         Scale(
             "lite",
@@ -154,6 +157,7 @@ SCALES: dict[str, Scale] = {
                 "preresnet32": {"limit": None, "epochs": 12, "weight_decay": 1e-4, "test_last": 2}
             },
             norm_init={"preresnet32": 0.0},
+            absent=frozenset({("cifar10", "preresnet32")}),
         ),
         Scale(
             "paper",

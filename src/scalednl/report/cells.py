@@ -13,21 +13,22 @@ Runs = Mapping[str, Sequence[Run]]
 
 
 def by_cell(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Runs that only their seeds tell apart, together; of one seed twice, the one further on."""
-    best: dict[tuple[str, int], Run] = {}
+    """Runs that only their seeds tell apart, together; of one seed twice, the one that counts."""
+    same: dict[tuple[str, int], list[Run]] = {}
     for run in runs:
         if run.experiment is not None and run.cell is not None:
-            key = run.cell, run.experiment.seed
-            if key not in best or _standing(run) > _standing(best[key]):
-                best[key] = run
+            same.setdefault((run.cell, run.experiment.seed), []).append(run)
     found: dict[str, list[Run]] = {}
-    for (cell, _), run in sorted(best.items(), key=lambda item: item[0]):
-        found.setdefault(cell, []).append(run)
+    for (cell, _), members in sorted(same.items(), key=lambda item: item[0]):
+        found.setdefault(cell, []).append(min(members, key=_rank))
     return found
 
 
-def _standing(run: Run) -> tuple[bool, bool, int]:
-    return run.counts, run.status == "diverged", len(run.epochs)
+def _rank(run: Run) -> tuple[bool, int, str]:
+    """A run that has ended counts before others; of two, the earlier: repeating hides nothing."""
+    if run.counts or run.status == "diverged":
+        return False, 0, str(run.origin.get("date") or "")
+    return True, -len(run.epochs), ""
 
 
 def outcome(

@@ -25,11 +25,13 @@ class RowValues:
     weights: tuple[int, ...]
     experiments: tuple[Experiment, ...]
     seeds: tuple[int, ...]
-    """Those judged: of a rule with looks, the first so many"""
+    """Those judged: the first so many, as the rule's looks say"""
     arms: tuple[tuple[float, ...], ...]
     """For each training its values at these seeds"""
     available: int
-    """Seeds that have all trainings, judged or not"""
+    """Seeds from 0 on that have all trainings, judged or not"""
+    beyond: int
+    """Seeds that have all trainings, but come after a missing one"""
     diverged: int
     """Runs at these seeds that diverged; each counts as chance error"""
     margin: float
@@ -64,9 +66,12 @@ def _row(
     rule = RULES[scale.name]
     arms = [_arm(term, runs, scores) for term, runs in zip(terms, members, strict=True)]
     common = sorted(set.intersection(*(set(arm) for arm in arms)))
+    # Seeds are judged in the order of their numbers: with a gap, a look would have several answers.
+    first = [seed for place, seed in enumerate(common) if seed == place]
     # Divergences are counted over all runs; only means are looked at several times.
     counted = terms[0].quantity == DIVERGED
-    seeds = tuple(common if counted else common[: rule.seeds_used(len(common))])
+    judged = rule.seeds_used(len(first), experiments[0].data)
+    seeds = tuple(common if counted else first[:judged])
     every = [run for runs in members for run in runs]
     is_score = terms[0].quantity not in ("error", DIVERGED)
     return RowValues(
@@ -76,7 +81,8 @@ def _row(
         experiments,
         seeds,
         tuple(tuple(arm[seed] for seed in seeds) for arm in arms),
-        len(common),
+        len(first),
+        len(common) - len(first),
         sum(run.status == "diverged" and run.seed in seeds for run in every),
         rule.score_margin if is_score else rule.margins[experiments[0].data],
     )

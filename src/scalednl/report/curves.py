@@ -6,7 +6,8 @@ from typing import Any
 
 from scalednl.charts import Curve, Plot, curve_chart
 from scalednl.config import Experiment
-from scalednl.paper.artefacts import Artefact, artefacts
+from scalednl.paper.artefacts import artefacts
+from scalednl.paper.grids import Artefact
 from scalednl.paper.scales import SCALES, Scale
 from scalednl.report.cells import Runs, describe_block
 from scalednl.report.runs import Run

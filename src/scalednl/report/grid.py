@@ -4,7 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from scalednl.config import Experiment
-from scalednl.paper.artefacts import Artefact, Cell, artefacts
+from scalednl.paper.artefacts import artefacts
+from scalednl.paper.grids import Artefact, Cell
 from scalednl.paper.scales import SCALES, Scale
 from scalednl.report.cells import Runs, describe_block, outcome
 from scalednl.report.words import data_words, network_words

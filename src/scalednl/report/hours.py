@@ -21,8 +21,8 @@ def seconds_from(runs: Sequence[Run]) -> Callable[[Experiment], float]:
             taken.setdefault(run.experiment.cell, []).append(seconds)
             try:
                 rates.append(training_multiply_adds(run.experiment) / seconds)
-            except ValueError:
-                # A network outside the paper's grids, whose work is not known here.
+            except (KeyError, ValueError):
+                # Data or a network outside the paper's grids, whose work is not known here.
                 continue
     rate = median(rates) if rates else CPU_THREAD_RATE * THREADS
 

@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup, escape
 
-from scalednl.paper.rules import LOOK_LEVEL, RULES
+from scalednl.paper.rules import RULES
 from scalednl.paper.scales import SCALES
 from scalednl.report import words
 from scalednl.report.attention import ablation_names, score_tables
@@ -70,7 +70,7 @@ def render_page(content: dict[str, Any], records: list[dict[str, Any]]) -> str:
             scores=words.SCORES,
             ablations=words.ABLATIONS,
             looks=RULES["lite"].looks,
-            look_level=LOOK_LEVEL,
+            look_levels=RULES["lite"].levels,
         )
     )
 

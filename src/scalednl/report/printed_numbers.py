@@ -6,8 +6,9 @@ from functools import cache
 from typing import Any
 
 from scalednl.charts import Dot, Row, dot_chart
-from scalednl.paper.artefacts import Artefact, artefacts
+from scalednl.paper.artefacts import artefacts
 from scalednl.paper.contradictions import contradictions
+from scalednl.paper.grids import Artefact
 from scalednl.paper.printed_contrasts import (
     ASSUMED_SD,
     LARGER,

@@ -13,6 +13,8 @@ from scalednl.records.failure import FAILURE, read_failure
 from scalednl.records.run import RunFolder
 from scalednl.report.clean import clean, clean_origin, words
 
+LARGEST = 1e15
+"""Of the numbers in a result: seconds, parameters, ..."""
 DEPTH = 4
 """Folders below those given that are looked into"""
 STATUSES = ("running", "interrupted", "diverged", "finished")
@@ -148,8 +150,11 @@ def _check(result: dict[str, Any], epochs: list[dict[str, Any]], settings: objec
     if result and status not in STATUSES:
         raise CommandError(f"result.json has a status of {status!r}")
     for name in ("seconds", "images_per_second", "peak_memory_mb", "parameters", "epochs"):
-        if not isinstance(result.get(name, 0), int | float | None):
-            raise CommandError(f"result.json: {name} is {result[name]!r}, not a number")
+        value = result.get(name, 0)
+        if value is None:
+            continue
+        if not isinstance(value, int | float) or not 0 <= value <= LARGEST:
+            raise CommandError(f"result.json: {name} is {value!r}, not a number from 0 to 1e15")
     for epoch in epochs:
         for name in ("epoch", "test_error_pct"):
             value = epoch.get(name, "missing")

@@ -1,28 +1,28 @@
 """For every claim a verdict, and never more than the runs say."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from scalednl.config import Experiment
 from scalednl.paper.answers import (
+    FAILS,
+    HOLDS,
     OPEN,
+    SAME,
     Answer,
     Answered,
-    Kind,
     Needed,
     answer,
     answer_always,
     answer_often,
-    settled_by_power,
-    settled_if_mean_stays,
 )
-from scalednl.paper.claims import Claim, claims
+from scalednl.paper.claims import Claim, claims, main_claims
 from scalednl.paper.rules import FIXED_LEVEL, OFTEN_SEEDS, RULES, Rule
 from scalednl.paper.scales import SCALES, Scale
 from scalednl.report.contrasts import RowValues as Values
 from scalednl.report.contrasts import Runs, Scores, row_values
+from scalednl.report.settling import More, Seconds, what_settles
 from scalednl.stats import (
     SIGN_FLIP_FROM,
     Estimate,
@@ -33,11 +33,7 @@ from scalednl.stats import (
     probability_of_improvement,
     sign_flip_p,
     summarise,
-    upper_sd,
 )
-
-Seconds = Callable[[Experiment], float]
-"""How long a training takes here"""
 
 
 @dataclass(frozen=True)
@@ -66,23 +62,6 @@ class RowVerdict:
 
 
 @dataclass(frozen=True)
-class More:
-    """What would settle an open claim."""
-
-    if_mean_stays: Needed | None
-    for_margin: Needed | None
-    n: int
-    """Seeds there are"""
-    hours_a_seed: float
-    """Here, for all trainings of the claim"""
-
-    def hours(self, needed: Needed | None) -> float | None:
-        """Of the seeds that are missing."""
-        more = None if needed is None else needed.more(self.n)
-        return None if more is None else more * self.hours_a_seed
-
-
-@dataclass(frozen=True)
 class Verdict:
     """A claim at a scale, over all its rows."""
 
@@ -104,7 +83,13 @@ class Verdict:
     p: float | None = None
     """Of the answer, or of the difference where it is open"""
     p_corrected: float | None = None
-    """By Holm over the primary claims of the scale"""
+    """By Holm's method over the main claims of the scale"""
+    correction: float = 1.0
+    """What p was multiplied by, or would be"""
+    p_difference: float | None = None
+    """Of better and robust claims: of no difference"""
+    p_inside: float | None = None
+    """Of better and robust claims: of a difference beyond the margin"""
     level: float = FIXED_LEVEL
     margin: float | None = None
     rows: tuple[RowVerdict, ...] = ()
@@ -128,53 +113,64 @@ class Verdict:
 
 def judge_all(runs: Runs, scores: Scores, seconds: Seconds) -> list[Verdict]:
     """Every claim at every scale that has runs for it, those of the full recipe first."""
+    by_name = {claim.name: claim for claim in claims()}
     found: list[Verdict] = []
     for scale in reversed(SCALES.values()):
-        by_name = {claim.name: claim for claim in claims()}
         judged = [judge(claim, scale, runs, scores) for claim in by_name.values()]
         for one in corrected([one for one in judged if one is not None], scale):
-            rows = row_values(by_name[one.claim], scale, runs, scores)
-            found.append(replace(one, more=what_settles(by_name[one.claim], one, rows, seconds)))
+            found.append(_settled(by_name[one.claim], one, scale, runs, scores, seconds))
     return found
+
+
+def _settled(
+    claim: Claim, verdict: Verdict, scale: Scale, runs: Runs, scores: Scores, seconds: Seconds
+) -> Verdict:
+    """An open verdict with what would settle it; a main claim must pass its correction too."""
+    if verdict.answer != OPEN:
+        return verdict
+    rows = row_values(claim, scale, runs, scores)
+    level = verdict.level / verdict.correction
+    return replace(verdict, more=what_settles(claim, rows, RULES[scale.name], level, seconds))
 
 
 def judge(claim: Claim, scale: Scale, runs: Runs, scores: Scores) -> Verdict | None:
     """A claim by itself; None where no run has anything to do with it."""
     rows = row_values(claim, scale, runs, scores)
-    if not rows or (claim.kind == "always" and len(list(claim.at(scale))) < 2):
+    if not rows or not claim.is_testable(scale):
         return None
-    rule = RULES[scale.name]
+    rule, possible = RULES[scale.name], len(claim.distinct_rows(scale))
+    often = claim.kind == "often"
     verdict = Verdict(
         *(claim.name, claim.says, claim.kind, claim.artefact, claim.quantity, scale.name),
         *(claim.is_primary, claim.is_ours, OPEN, ""),
-        level=FIXED_LEVEL if claim.kind == "often" else rule.level,
+        level=FIXED_LEVEL if often else rule.level(possible),
     )
-    if claim.kind == "often":
-        return _often(verdict, rows, rule)
-    described = tuple(_described(claim, row, rule) for row in rows)
+    if often:
+        return _often(verdict, rows)
+    described = tuple(_described(claim, row, rule, verdict.level) for row in rows)
     verdict = replace(verdict, rows=described)
     usable = [(row, found) for row in rows if (found := estimate(row.values)) is not None]
-    if not usable:
-        return replace(verdict, why=described[0].why)
-    return _joined(claim, verdict, usable, rows, rule)
+    # A row without spread cannot be pooled, and leaving it out would hide what it says.
+    flat = [one for row, one in zip(rows, described, strict=True) if row.seeds and one.p is None]
+    if flat or not usable:
+        first = (flat or described)[0]
+        where = f" ({first.data}, {first.network})" if len(rows) > 1 else ""
+        return replace(verdict, why=first.why + where)
+    return _joined(claim, verdict, usable, possible)
 
 
 def _joined(
-    claim: Claim,
-    verdict: Verdict,
-    usable: Sequence[tuple[Values, Estimate]],
-    rows: Sequence[Values],
-    rule: Rule,
+    claim: Claim, verdict: Verdict, usable: Sequence[tuple[Values, Estimate]], possible: int
 ) -> Verdict:
     """The verdict over the rows that have enough seeds."""
     joint = pooled([found for _, found in usable])
     margin = math.fsum(row.margin for row, _ in usable) / len(usable)
-    if claim.kind != "always":
-        found = answer(claim.kind, joint, margin, rule.level)
-    elif len(usable) < len(rows) or len(usable) < 2:
-        found = Answered(OPEN, 1.0)
+    if claim.kind == "always":
+        found = answer_always([one for _, one in usable], verdict.level)
+        if found.answer == HOLDS and len(usable) < possible:
+            found = Answered(OPEN, 1.0)
     else:
-        found = answer_always([one for _, one in usable], rule.level)
+        found = answer(claim.kind, joint, margin, verdict.level)
     low, high = joint.interval()
     verdict = replace(
         verdict,
@@ -184,18 +180,20 @@ def _joined(
         high=float(high),
         n=min(len(row.seeds) for row, _ in usable),
         p=found.p,
+        p_difference=found.p_difference,
+        p_inside=found.p_inside,
         margin=margin,
     )
-    return replace(verdict, why=_why(verdict, len(usable), len(rows)))
+    return replace(verdict, why=_why(verdict, len(usable), possible))
 
 
-def _described(claim: Claim, row: Values, rule: Rule) -> RowVerdict:
+def _described(claim: Claim, row: Values, rule: Rule, level: float) -> RowVerdict:
     """One row by itself."""
     values, found = row.values, estimate(row.values)
     summary = summarise(values) if values else None
     two_arms = len(row.arms) == 2 and row.weights == (1, -1)
     kind = "better" if claim.kind == "always" else claim.kind
-    told = None if found is None else answer(kind, found, row.margin, rule.level)
+    told = None if found is None else answer(kind, found, row.margin, level)
     n = len(values)
     return RowVerdict(
         row.data,
@@ -222,121 +220,92 @@ def _described(claim: Claim, row: Values, rule: Rule) -> RowVerdict:
 
 def _row_why(claim: Claim, row: Values, rule: Rule) -> str:
     """What stands in the way of an answer, if anything does."""
-    n, least = len(row.seeds), rule.looks[0] if rule.looks else 2
+    n, least = len(row.seeds), rule.looks_at(row.data)[0]
+    if not row.available and row.beyond:
+        return f"{_seeds(row.beyond)} have all trainings, but seed 0 does not"
     if not row.available:
         what = "trainings" if claim.quantity == "error" else "records of attention"
         return f"no seed has all the {what} it needs"
-    if n < 2:
+    if not n:
         return f"{_seeds(row.available)} so far; the first look is at {least}"
     if estimate(row.values) is None:
         return f"all {n} differences are equal: there is no spread to judge by"
     return ""
 
 
-def _why(verdict: Verdict, usable: int, rows: int) -> str:
+def _why(verdict: Verdict, usable: int, possible: int) -> str:
     """What the answer rests on."""
     assert verdict.p is not None
-    kind = {
-        "comparable": "that the difference is as large as the margin",
-        "severe": "that it is no larger than the margin",
-    }.get(verdict.kind, "of no difference")
-    if verdict.answer == "no difference that matters":
-        kind = "that the difference is as large as the margin"
-    if verdict.kind == "always" and verdict.answer == OPEN and usable < rows:
-        return f"{rows - usable} of {rows} rows have too few seeds"
-    over = f"{_seeds(verdict.n)}" + (f", {usable} rows" if usable > 1 else "")
-    return f"p = {verdict.p:.2g} {kind} over {over}; judged at {verdict.level:g}"
+    if verdict.kind == "always" and verdict.answer == OPEN and usable < possible:
+        return f"{usable} of {possible} rows have enough seeds"
+    over = _seeds(verdict.n) + (f", {usable} rows" if usable > 1 else "")
+    return f"p = {verdict.p:.2g} {_null(verdict)} over {over}; judged at {verdict.level:g}"
 
 
-def _often(verdict: Verdict, rows: Sequence[Values], rule: Rule) -> Verdict:
+def _null(verdict: Verdict) -> str:
+    """What the p value is the probability of, roughly: what was tested against."""
+    outside, inside = "of a difference beyond the margin", "of a difference within the margin"
+    if verdict.kind == "comparable":
+        return inside if verdict.answer == FAILS else outside
+    if verdict.kind == "severe":
+        return outside if verdict.answer == FAILS else inside
+    return outside if verdict.answer == SAME else "of no difference"
+
+
+def _often(verdict: Verdict, rows: Sequence[Values]) -> Verdict:
     """How many trainings diverged, over all rows."""
     values = [value for row in rows for value in row.arms[0]]
     n, k = len(values), int(sum(values))
     so_far = f"{k} of {n} diverged"
-    if not n or (rule.looks and n < OFTEN_SEEDS):
+    if n < OFTEN_SEEDS:
         return replace(verdict, why=f"{so_far}; judged at {OFTEN_SEEDS}", n=n)
     found = answer_often(k, n)
     why = f"{so_far} (p = {found.p:.2g} of one in three)"
     return replace(verdict, answer=found.answer, why=why, n=n, p=found.p)
 
 
-def what_settles(
-    claim: Claim, verdict: Verdict, rows: Sequence[Values], seconds: Seconds
-) -> More | None:
-    """Seeds and hours that would settle an open verdict: if its mean stays, and for its margin.
-
-    The deviation is taken at its upper 80 % limit; before there are seeds, it is assumed. A main
-    claim must reach its level after correction, as things stand.
-    """
-    if verdict.answer != OPEN or claim.kind == "often":
-        return None
-    rule = RULES[verdict.scale]
-    level = verdict.level
-    if verdict.p and verdict.p_corrected and verdict.p_corrected < 1:
-        level *= verdict.p / verdict.p_corrected
-    known = [(row, found) for row in rows if (found := estimate(row.values)) is not None]
-    chosen: Sequence[tuple[Values, Estimate | None]] = known or [(row, None) for row in rows]
-    n = min(len(row.seeds) for row, _ in chosen)
-    experiments = {one.cell: one for row, _ in chosen for one in row.experiments}
-    hours = sum(seconds(one) for one in experiments.values()) / 3600
-    if claim.kind == "always":
-        # As many as the row that needs most.
-        each = [_needed("better", [one], claim, rule, level) for one in chosen]
-        return More(_most([a for a, _ in each]), _most([b for _, b in each]), n, hours)
-    return More(*_needed(claim.kind, chosen, claim, rule, level), n, hours)
-
-
-def _needed(
-    kind: Kind,
-    rows: Sequence[tuple[Values, Estimate | None]],
-    claim: Claim,
-    rule: Rule,
-    level: float,
-) -> tuple[Needed | None, Needed | None]:
-    margin = math.fsum(row.margin for row, _ in rows) / len(rows)
-    found = [one for _, one in rows if one is not None]
-    if not found:
-        sd = assumed_sd(claim, rows[0][0], rule) / math.sqrt(len(rows))
-        return None, settled_by_power(kind, sd, margin, rule, level)
-    joint, n = pooled(found), min(len(row.seeds) for row, _ in rows)
-    sd = upper_sd(joint.error * math.sqrt(n), joint.df)
-    stays = settled_if_mean_stays(kind, joint.mean, sd, margin, rule, level)
-    return stays, settled_by_power(kind, sd, margin, rule, level)
-
-
-def _most(needed: Sequence[Needed | None]) -> Needed | None:
-    known = [one for one in needed if one is not None]
-    return max(known, key=lambda one: math.inf if one.seeds is None else one.seeds, default=None)
-
-
-def assumed_sd(claim: Claim, row: Values, rule: Rule) -> float:
-    """Of one seed's contrast, from what one run is assumed to scatter."""
-    one = rule.run_sd[row.data] if claim.quantity == "error" else rule.score_margin
-    return one * math.sqrt(sum(weight**2 for weight in row.weights))
-
-
 def corrected(verdicts: Sequence[Verdict], scale: Scale) -> list[Verdict]:
-    """Primary verdicts after Holm's correction over all primary claims that the scale can test."""
-    family = [claim.name for claim in claims() if claim.is_primary and _exists(claim, scale)]
-    by_name = {one.claim: one for one in verdicts}
-    tested = [by_name.get(name) for name in family]
-    # Levels differ by kind, so every p is taken in units of its level.
-    ratios = [math.inf if one is None or one.p is None else one.p / one.level for one in tested]
-    adjusted = dict(zip(family, holm(ratios, most=math.inf), strict=True))
-    return [_with_correction(one, adjusted.get(one.claim), len(family)) for one in verdicts]
+    """Main verdicts after Holm's correction over all main claims that the scale can test.
+
+    Differences and their absence are two families: a claim that is settled as "no difference that
+    matters" must not make it easier for the others to be taken for differences.
+    """
+    family = main_claims(scale)
+    tested = {one.claim: one for one in verdicts if one.claim in family}
+    differs = {name: _ratio(tested.get(name), absence=False) for name in family}
+    absent = {name: _ratio(tested.get(name), absence=True) for name in family}
+    both = [
+        dict(zip(ratios, holm(list(ratios.values()), most=math.inf), strict=True))
+        for ratios in (differs, absent)
+    ]
+    found = []
+    for one in verdicts:
+        if one.claim not in family:
+            found.append(one)
+            continue
+        is_absence = one.answer == SAME
+        ratio = (absent if is_absence else differs)[one.claim]
+        found.append(_with_correction(one, ratio, both[is_absence][one.claim], len(family)))
+    return found
 
 
-def _exists(claim: Claim, scale: Scale) -> bool:
-    return any(True for _ in claim.at(scale))
+def _ratio(verdict: Verdict | None, *, absence: bool) -> float:
+    """P in units of its level, which differs by claim; infinite where nothing is tested."""
+    p = None
+    if verdict is not None:
+        differs = verdict.p if verdict.p_difference is None else verdict.p_difference
+        p = verdict.p_inside if absence else differs
+    return math.inf if verdict is None or p is None else p / verdict.level
 
 
-def _with_correction(verdict: Verdict, ratio: float | None, family: int) -> Verdict:
+def _with_correction(verdict: Verdict, ratio: float, adjusted: float, family: int) -> Verdict:
     """An answer that does not survive the correction is open again."""
-    if ratio is None or verdict.p is None:
-        return verdict
-    p = min(1.0, ratio * verdict.level)
-    verdict = replace(verdict, p_corrected=p)
-    if verdict.answer == OPEN or ratio < 1:
+    if not math.isfinite(ratio) or verdict.p is None:
+        return replace(verdict, correction=float(family))
+    factor = adjusted / ratio if ratio else float(family)
+    p = min(1.0, factor * verdict.p)
+    verdict = replace(verdict, p_corrected=p, correction=factor)
+    if verdict.answer == OPEN or adjusted < 1:
         return verdict
     why = (
         f"{verdict.answer} by itself, but not after correction for {family} claims "

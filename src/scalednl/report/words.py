@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from scalednl.paper.answers import FAILS, HOLDS, OPEN, SAME
-from scalednl.paper.artefacts import NETWORKS
+from scalednl.paper.grids import NETWORKS
 
 SCORES = {
     "key_share": (
@@ -188,7 +188,8 @@ def place(item: dict[str, Any]) -> str:
     """Where a verdict was reached: data sets and networks, or the benchmark."""
     if item["where"] or not item["rows"]:
         return item["where"]
-    rows = [(data_words(row["data"]), network_words(row["network"])) for row in item["rows"]]
+    used = [row for row in item["rows"] if row["n"]] or item["rows"]
+    rows = [(data_words(row["data"]), network_words(row["network"])) for row in used]
     return "; ".join(dict.fromkeys(f"{data}, {network}" for data, network in rows))
 
 
@@ -197,19 +198,14 @@ def needed(item: dict[str, Any]) -> str:
     more = item["more"]
     if item["answer"] != OPEN or more is None:
         return ""
-    parts = [
-        text
-        for name, when in (
-            ("if_mean_stays", "if the mean stays"),
-            (
-                "for_margin",
-                f"to see {item['margin']:.3g} points"
-                if item["margin"]
-                else "to see a difference that matters",
-            ),
-        )
-        if (text := _more(more[name], when))
-    ]
+    unit = " points" if item["quantity"] == "error" else ""
+    margin = f"{item['margin']:.3g}{unit}" if item["margin"] else "a difference that matters"
+    wanted = "if none of them diverges" if item["kind"] == "often" else f"to see {margin}"
+    found = (
+        _more(more["if_mean_stays"], "if the mean stays"),
+        _more(more["for_margin"], wanted),
+    )
+    parts = [text for text in found if text]
     return f"Would settle it: {'; '.join(parts)}." if parts else ""
 
 
@@ -218,7 +214,7 @@ def _more(found: dict[str, Any] | None, when: str) -> str:
         return ""
     if found["seeds"] is None:
         return f"no number of seeds {when}"
-    beyond = "" if found["within_looks"] else ", beyond the declared looks"
+    beyond = "" if found["within_looks"] else ", more than were declared"
     return f"{found['more']} more seeds ({duration(3600 * found['hours'])} here) {when}{beyond}"
 
 

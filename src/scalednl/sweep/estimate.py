@@ -1,5 +1,6 @@
 """How long runs will take: at the paper's rate, and here."""
 
+import math
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -72,9 +73,9 @@ def _rate(one: Found, threads: int) -> float | None:
         rate = training_multiply_adds(one.experiment) / float(result["seconds"])
         if run["device"] == "cpu":
             rate *= threads / int(run["threads"])
-    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+    except (KeyError, TypeError, ValueError, ZeroDivisionError, OverflowError):
         return None
-    return rate if rate > 0 else None
+    return rate if 1 < rate < math.inf else None
 
 
 def cores() -> int:

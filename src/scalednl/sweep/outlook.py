@@ -4,12 +4,14 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
+from typing import Any
 
-from scalednl.paper.answers import Needed, settled_by_power
+from scalednl.paper.answers import Needed, at_a_look, settled_by_power
 from scalednl.paper.artefacts import artefacts
-from scalednl.paper.claims import Claim, Row, claims
-from scalednl.paper.rules import OFTEN_SEEDS, POWER, RULES, Rule
+from scalednl.paper.claims import Claim, Row, claims, main_claims
+from scalednl.paper.rules import OFTEN_SEEDS, POWER, RULES
 from scalednl.paper.scales import Scale, Setting
 from scalednl.stats import detectable
 from scalednl.sweep.estimate import Rates
@@ -26,8 +28,10 @@ class Outlook:
 
     claim: Claim
     rows: int
+    planned: int
+    """Seeds of the row that has fewest; of counts, all runs"""
     seeds: int
-    """Judged in the row that has fewest"""
+    """Those of them that are judged"""
     sees: float | None
     """The smallest true difference seen with 80 % chance; None where nothing is judged"""
     margin: float
@@ -42,13 +46,13 @@ class Outlook:
     def in_reach(self) -> bool:
         """Whether a difference of the margin would be seen; of counts, whether they suffice."""
         if self.claim.kind == "often":
-            return self.seeds >= OFTEN_SEEDS
+            return self.planned >= OFTEN_SEEDS
         return self.sees is not None and self.sees <= self.margin
 
     @property
     def more_hours(self) -> float | None:
         """Hours of the seeds that are missing; None where no number of seeds is known."""
-        more = None if self.needed is None else self.needed.more(self.seeds)
+        more = None if self.needed is None else self.needed.more(self.planned)
         return None if more is None else more * self.hours_a_seed
 
 
@@ -85,7 +89,7 @@ def outlooks(
         cells = {one.cell: one for _, experiments in trained for one in experiments}
         hours = sum(rates.seconds(one) for one in cells.values()) / 3600
         if rows:
-            found.append(_outlook(claim, rows, RULES[scale.name], deviations, hours))
+            found.append(_outlook(claim, rows, scale, deviations, hours))
         else:
             absent.append(claim.name)
     return found, absent
@@ -94,10 +98,11 @@ def outlooks(
 def _outlook(
     claim: Claim,
     rows: Sequence[tuple[Row, int, str]],
-    rule: Rule,
+    scale: Scale,
     deviations: Deviations,
     hours: float,
 ) -> Outlook:
+    rule = RULES[scale.name]
     is_error = claim.quantity == "error"
     fewest = min(n for _, n, _ in rows)
     margins = [rule.margins[data] if is_error else rule.score_margin for _, _, data in rows]
@@ -107,8 +112,11 @@ def _outlook(
     if claim.kind == "often":
         runs = sum(n for _, n, _ in rows)
         enough = Needed(OFTEN_SEEDS, within_looks=True)
-        return Outlook(claim, len(rows), runs, None, margin, None, enough, hours)
-    n = rule.seeds_used(fewest)
+        return Outlook(claim, len(rows), runs, runs, None, margin, None, enough, hours)
+    data = rows[0][2]
+    n, level = rule.seeds_used(fewest, data), rule.level(len(claim.distinct_rows(scale)))
+    if claim.is_primary:
+        level /= len(main_claims(scale))
     sds = [
         (deviations.by_data[data] if is_error else rule.score_margin)
         * math.sqrt(sum(term.weight**2 for term in terms))
@@ -117,11 +125,12 @@ def _outlook(
     # Of the mean over the rows; where all must hold, of the worst.
     pooled = math.sqrt(math.fsum(sd**2 for sd in sds)) / len(sds)
     sd = max(sds) if claim.kind == "always" else pooled
-    sees = detectable(n, sd, rule.level, POWER) if n > 1 else None
+    sees = detectable(n, sd, level, POWER) if n > 1 else None
     mean = math.fsum(known) / len(known) if len(known) == len(rows) else None
     kind = "better" if claim.kind == "always" else claim.kind
-    needed = settled_by_power(kind, sd, margin, rule, rule.level)
-    return Outlook(claim, len(rows), n, sees, margin, mean, needed, hours)
+    seeds = settled_by_power(kind, sd, margin, level)
+    needed = at_a_look(seeds, rule.looks_at(data), fewest)
+    return Outlook(claim, len(rows), fewest, n, sees, margin, mean, needed, hours)
 
 
 def _printed(terms: Row) -> float | None:
@@ -133,6 +142,7 @@ def _printed(terms: Row) -> float | None:
     return math.fsum(weight * value for weight, value in values if value is not None)
 
 
+@cache
 def _printed_values() -> dict[Setting, float]:
     return {
         cell.setting: cell.printed
@@ -146,18 +156,25 @@ def measured_deviations(found: Iterable[Found], scale: Scale) -> Deviations:
     """Within cells, from the runs of a folder that have finished; assumed where these are few."""
     groups: dict[str, dict[str, list[float]]] = {}
     for one in found:
-        error = ((one.result or {}).get("test_error_pct") or {}).get("last")
-        if one.state == "done" and one.experiment is not None and isinstance(error, int | float):
+        error = _last_error(one.result)
+        if one.state == "done" and one.experiment is not None and error is not None:
             cells = groups.setdefault(one.experiment.data, {})
-            cells.setdefault(one.experiment.cell, []).append(float(error))
+            cells.setdefault(one.experiment.cell, []).append(error)
     by_data, measured = dict(RULES[scale.name].run_sd), {}
     for data, cells in groups.items():
         spread = [list(_squares(values)) for values in cells.values() if len(values) > 1]
         df = sum(len(values) - 1 for values in spread)
-        if df >= ENOUGH and data in by_data:
+        if df >= ENOUGH and data in by_data and any(chain(*spread)):
             by_data[data] = math.sqrt(math.fsum(chain(*spread)) / df)
             measured[data] = sum(len(values) for values in spread)
     return Deviations(by_data, measured)
+
+
+def _last_error(result: dict[str, Any] | None) -> float | None:
+    """A run's error in percent, if its file has a sensible one."""
+    errors = (result or {}).get("test_error_pct")
+    value = errors.get("last") if isinstance(errors, dict) else None
+    return float(value) if isinstance(value, int | float) and 0 <= value <= 100 else None
 
 
 def _squares(values: Sequence[float]) -> Iterator[float]:
@@ -169,14 +186,16 @@ def outlook_lines(plan: Plan, scale: Scale, rates: Rates) -> Iterator[str]:
     """The outlook as a person reads it."""
     rule, deviations = RULES[scale.name], measured_deviations(plan.found, scale)
     found, absent = outlooks(plan, scale, deviations, rates)
-    looks = f", judged at {', '.join(map(str, rule.looks))} seeds" if rule.looks else ""
-    yield f"What these runs can decide (p < {rule.level:g}{looks}; {POWER:.0%} power):"
+    looks = ", ".join(map(str, rule.looks))
+    yield f"What these runs can decide (judged at {looks} seeds; {POWER:.0%} power):"
+    yield f"  main claims (*) are corrected for their number, {len(main_claims(scale))}"
     if rule.note:
         yield f"  {rule.note}"
     yield f"  one run scatters by {deviations.words(run.experiment.data for run in plan.runs)}"
     width = max((len(one.claim.name) for one in found), default=0)
     for one in found:
-        yield f"  {one.claim.name:{width}}  {_sentence(one)}"
+        mark = "*" if one.claim.is_primary else " "
+        yield f"{mark} {one.claim.name:{width}}  {_sentence(one)}"
     far = sum(not one.in_reach for one in found)
     yield f"{len(found) - far} of {len(found)} claims are in reach of these runs"
     if absent:
@@ -185,9 +204,9 @@ def outlook_lines(plan: Plan, scale: Scale, rates: Rates) -> Iterator[str]:
 
 def _sentence(one: Outlook) -> str:
     if one.claim.kind == "often":
-        return f"with {one.seeds} runs; {OFTEN_SEEDS} of which none diverges refute it"
+        return f"with {one.planned} runs; {OFTEN_SEEDS} of which none diverges refute it"
     if one.sees is None:
-        text = f"with {one.seeds} seeds nothing is judged"
+        text = f"with {one.planned} seeds nothing is judged"
     else:
         unit = " points" if one.claim.quantity == "error" else ""
         text = f"with {one.seeds} seeds you can see {one.sees:.2g}{unit}"
@@ -200,5 +219,5 @@ def _sentence(one: Outlook) -> str:
 def _missing(one: Outlook) -> str:
     if one.needed is None or one.needed.seeds is None or one.more_hours is None:
         return "no number of seeds is enough"
-    beyond = "" if one.needed.within_looks else ", beyond the declared looks"
-    return f"{one.needed.more(one.seeds)} more seeds ({one.more_hours:,.0f} h) would do{beyond}"
+    beyond = "" if one.needed.within_looks else ", more than were declared"
+    return f"{one.needed.more(one.planned)} more seeds ({one.more_hours:,.0f} h) would do{beyond}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from scalednl.config import Experiment
-from scalednl.paper.artefacts import Artefact
+from scalednl.paper.grids import Artefact
 from scalednl.paper.recipes import recipes
 from scalednl.paper.scales import Scale, run_name
 from scalednl.sweep.found import Found, State, look_around

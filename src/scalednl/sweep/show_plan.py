@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from scalednl.paper.artefacts import Artefact
+from scalednl.paper.claims import main_claims
+from scalednl.paper.grids import Artefact
 from scalednl.paper.rules import RULES
 from scalednl.paper.scales import Scale
 from scalednl.sweep.estimate import Rates, paper_hours
@@ -74,14 +75,17 @@ def _decides(plan: Plan, scale: Scale, rates: Rates) -> dict[str, Any]:
     deviations = measured_deviations(plan.found, scale)
     found, absent = outlooks(plan, scale, deviations, rates)
     return {
-        "level": RULES[scale.name].level,
+        "looks": list(RULES[scale.name].looks),
+        "levels_by_rows": list(RULES[scale.name].levels),
+        "main_claims": main_claims(scale),
         "run_sd": dict(deviations.by_data),
         "claims": [
             {
                 "claim": one.claim.name,
                 "kind": one.claim.kind,
                 "rows": one.rows,
-                "seeds": one.seeds,
+                "seeds_planned": one.planned,
+                "seeds_judged": one.seeds,
                 "sees": one.sees,
                 "margin": one.margin,
                 "printed": one.printed,
