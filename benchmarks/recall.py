@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Literal
 from unittest.mock import patch
 
-import torch
 import tyro
 from torch import Tensor
 
 from scalednl import NonLocal2d
 from scalednl.config import Experiment, RunSettings
+from scalednl.functional import nonlocal_attention
 from scalednl.paper.recipes import find_recipe
 from scalednl.train.evaluate import evaluate_source
 from scalednl.train.run import run
@@ -55,12 +55,11 @@ def experiment(options: Options) -> Experiment:
 
 
 def _column_mean(block: NonLocal2d, x: Tensor) -> Tensor:
-    """z where every query has the mean row of A."""
-    weights = block.attention_map(x).mean(2)
-    g = block.g(x).flatten(2).unflatten(1, (block.heads, -1))
-    y = torch.einsum("bhj,bhdj->bhd", weights, g).flatten(1)
+    """z where every query has the mean row of A: y is the mean over all queries."""
+    theta, phi, g = block.theta(x), block.phi(x), block.g(x)
+    y = nonlocal_attention(theta, phi, g, heads=block.heads, attention=block.attention)
     assert block.norm is not None
-    return x + block.norm(block.out(y[..., None, None].expand(-1, -1, *x.shape[2:])))
+    return x + block.norm(block.out(y.mean((2, 3), keepdim=True).expand_as(y)))
 
 
 @contextmanager
