@@ -13,8 +13,8 @@ cross-entropy below log k.
 **What attention that ignores the query can reach.** If all queries see the same, attention adds
 one vector to all pixels. To solve the task, that vector must hold a table: the orientation of every
 colour of one side, at least one number per colour. A query that looks for its own colour needs one
-entry. So fewer embedding channels than colours exclude the first solution in principle, and not
-the second. With more channels the task does not exclude it: docs/data.md has measurements.
+entry. So with fewer embedding channels than colours there is no room for one number per colour, and
+with more the task does not exclude the first solution: docs/data.md has measurements.
 """
 
 from functools import partial
