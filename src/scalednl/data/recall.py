@@ -11,11 +11,10 @@ side, the class is uniform given everything on one side, and so no additive scor
 cross-entropy below log k.
 
 **What attention that ignores the query can reach.** If all queries see the same, attention adds
-one vector to all pixels. To solve the task, that vector must hold the orientation of every colour
-of one side: a table of `colours` entries of at least two numbers each. A query that looks for its
-own colour needs one entry. So with few embedding channels only attention that depends on the query
-solves the task. Linear attention needs keys that do not interfere: as many channels per head as
-colours.
+one vector to all pixels. To solve the task, that vector must hold a table: the orientation of every
+colour of one side, at least one number per colour. A query that looks for its own colour needs one
+entry. So with fewer embedding channels than colours there is no room for one number per colour, and
+with more the task does not exclude the first solution: docs/data.md has measurements.
 """
 
 from functools import partial
