@@ -11,7 +11,7 @@ from typing import Any
 from scalednl.paper.answers import Needed, at_a_look, settled_by_power
 from scalednl.paper.artefacts import artefacts
 from scalednl.paper.claims import Claim, Row, claims, main_claims
-from scalednl.paper.rules import OFTEN_SEEDS, POWER, RULES
+from scalednl.paper.rules import OFTEN_SEEDS, POWER, RULES, Rule
 from scalednl.paper.scales import Scale, Setting
 from scalednl.stats import detectable
 from scalednl.sweep.estimate import Rates
@@ -79,6 +79,7 @@ def outlooks(
 ) -> tuple[list[Outlook], list[str]]:
     """Claims that the plan trains, and the names of those that it does not."""
     seeds = Counter(run.experiment.cell for run in plan.runs)
+    rule, family = RULES[scale.name], len(main_claims(scale))
     found, absent = [], []
     for claim in claims():
         trained = [row for row in claim.at(scale) if all(one.cell in seeds for one in row[1])]
@@ -89,7 +90,9 @@ def outlooks(
         cells = {one.cell: one for _, experiments in trained for one in experiments}
         hours = sum(rates.seconds(one) for one in cells.values()) / 3600
         if rows:
-            found.append(_outlook(claim, rows, scale, deviations, hours))
+            level = rule.level(len(claim.distinct_rows(scale)))
+            level /= family if claim.is_primary else 1
+            found.append(_outlook(claim, rows, rule, level, deviations, hours))
         else:
             absent.append(claim.name)
     return found, absent
@@ -98,11 +101,11 @@ def outlooks(
 def _outlook(
     claim: Claim,
     rows: Sequence[tuple[Row, int, str]],
-    scale: Scale,
+    rule: Rule,
+    level: float,
     deviations: Deviations,
     hours: float,
 ) -> Outlook:
-    rule = RULES[scale.name]
     is_error = claim.quantity == "error"
     fewest = min(n for _, n, _ in rows)
     margins = [rule.margins[data] if is_error else rule.score_margin for _, _, data in rows]
@@ -114,9 +117,7 @@ def _outlook(
         enough = Needed(OFTEN_SEEDS, within_looks=True)
         return Outlook(claim, len(rows), runs, runs, None, margin, None, enough, hours)
     data = rows[0][2]
-    n, level = rule.seeds_used(fewest, data), rule.level(len(claim.distinct_rows(scale)))
-    if claim.is_primary:
-        level /= len(main_claims(scale))
+    n = rule.seeds_used(fewest, data)
     sds = [
         (deviations.by_data[data] if is_error else rule.score_margin)
         * math.sqrt(sum(term.weight**2 for term in terms))
