@@ -27,7 +27,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@echo "Installing torch, about a minute the first time ..."
 	@$(PIP) torch
 	@echo "Installing scalednl and the tools that test it ..."
-	@$(PIP) -e '.[dev,export,sweep]'
+	@$(PIP) -e '.[lab,dev,export,sweep]'
 	@touch $@
 
 # What the attention packages import; each declares torch, which must stay the one that is here.
@@ -62,8 +62,8 @@ check: setup
 	$(MAKE) --no-print-directory test
 
 soak: setup
-	SCALEDNL_KILLS=20 $(BIN)/python -m pytest tests/train/test_processes.py
-	SCALEDNL_RAY_RUNS=200 $(BIN)/python -m pytest tests/sweep/test_ray.py
+	SCALEDNL_KILLS=20 $(BIN)/python -m pytest tests/lab/training/test_processes.py
+	SCALEDNL_RAY_RUNS=200 $(BIN)/python -m pytest tests/lab/sweep/test_ray.py
 
 format: setup
 	$(BIN)/ruff format .

@@ -11,7 +11,7 @@ import onnxruntime
 import torch
 
 from scalednl import NonLocal2d, export_model
-from scalednl.bench.measure import Step, timings
+from scalednl.lab.bench.measure import Step, timings
 
 THREADS, REPEATS, TARGET = 2, 9, 0.2
 

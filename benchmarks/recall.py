@@ -18,11 +18,11 @@ import tyro
 from torch import Tensor
 
 from scalednl import NonLocal2d
-from scalednl.config import Experiment, RunSettings
 from scalednl.functional import nonlocal_attention
-from scalednl.paper.recipes import find_recipe
-from scalednl.train.evaluate import evaluate_source
-from scalednl.train.run import run
+from scalednl.lab.config import Experiment, RunSettings
+from scalednl.lab.paper.recipes import find_recipe
+from scalednl.lab.training.evaluate import evaluate_source
+from scalednl.lab.training.run import run
 
 
 @dataclass(frozen=True)

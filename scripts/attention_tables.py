@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from scalednl.errors import CommandError
-from scalednl.records.attention import read_attention
-from scalednl.records.run import RunFolder
-from scalednl.stats import summarise
-from scalednl.tables import table_text
+from scalednl.lab.console import table_text
+from scalednl.lab.records.attention import read_attention
+from scalednl.lab.records.run import RunFolder
+from scalednl.lab.stats import summarise
 
 PAGE = Path(__file__).parents[1] / "docs" / "attention.md"
 END = "<!-- end of the results -->"
@@ -49,7 +49,7 @@ def record_of(run: Path, root: Path | None) -> Record:
     folder = RunFolder(run).attention
     record = read_attention(folder)
     if record is None or record["images_scored"] < IMAGES:
-        from scalednl.analysis.record import record_run
+        from scalednl.lab.attention.record import record_run
 
         record_run(run, images=IMAGES, root=root, quiet=False)
         record = read_attention(folder)

@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
-from scalednl.paper.provenance import as_markdown
-from scalednl.report.printed_markdown import (
+from scalednl.lab.paper.provenance import as_markdown
+from scalednl.lab.report.printed_markdown import (
     contradiction_list,
     contrast_table,
     noise_line,
     position_table,
     power_table,
 )
-from scalednl.report.printed_numbers import printed_numbers
+from scalednl.lab.report.printed_numbers import printed_numbers
 from scripts.parts import with_parts
 
 PAGE = Path(__file__).parents[1] / "docs" / "paper.md"

@@ -11,19 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from scalednl.files import write_json, write_text
-from scalednl.paper.answers import ANSWERS
-from scalednl.paper.artefacts import artefacts
-from scalednl.paper.evidence import evidence_lines
-from scalednl.paper.grids import cifar56
-from scalednl.paper.scales import SCALES, Setting
-from scalednl.records.attention import FILE, read_attention
-from scalednl.records.run import RunFolder
-from scalednl.report.build import write_report
-from scalednl.report.cells import Runs, by_cell, describe_block
-from scalednl.report.content import build_content
-from scalednl.report.markdown_table import markdown_table
-from scalednl.report.runs import find_runs
-from scalednl.report.words import (
+from scalednl.lab.paper.answers import ANSWERS
+from scalednl.lab.paper.artefacts import artefacts
+from scalednl.lab.paper.evidence import evidence_lines
+from scalednl.lab.paper.grids import cifar56
+from scalednl.lab.paper.scales import SCALES, Setting
+from scalednl.lab.records.attention import FILE, read_attention
+from scalednl.lab.records.run import RunFolder
+from scalednl.lab.report.aggregate import Runs, by_cell, describe_block
+from scalednl.lab.report.content import build_content
+from scalednl.lab.report.formatting import (
     bound,
     data_words,
     interval,
@@ -32,7 +29,10 @@ from scalednl.report.words import (
     place,
     printed,
 )
-from scalednl.stats import summarise
+from scalednl.lab.report.markdown_table import markdown_table
+from scalednl.lab.report.runs import find_runs
+from scalednl.lab.report.write import write_report
+from scalednl.lab.stats import summarise
 from scripts.parts import with_parts
 
 ROOT = Path(__file__).parents[1]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from tests.report.browser import launched, opened
+from tests.lab.report.browser import launched, opened
 
 IMAGES = Path(__file__).parent / "images"
 SHOTS = {

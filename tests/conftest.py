@@ -21,11 +21,11 @@ import torch  # noqa: E402
 
 LONG_FILES = (
     "tests/test_traced.py",
-    "tests/report/test_hostile.py",
-    "tests/sweep/test_ray.py",
-    "tests/bench/test_commands.py",
-    "tests/train/test_processes.py",
-    "tests/analysis/test_record.py",
+    "tests/lab/report/test_hostile.py",
+    "tests/lab/sweep/test_ray.py",
+    "tests/lab/bench/test_commands.py",
+    "tests/lab/training/test_processes.py",
+    "tests/lab/attention/test_record.py",
 )
 """Files that take longest: workers begin with these, so that none is left with one at the end"""
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from scalednl.blocks.nonlocal_block import _NonLocal
-from scalednl.cli import main
+from scalednl.lab.cli import main
 from scalednl.ops import reference
 from scalednl.ops.planner import Choice
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import scalednl
-from tests.peers import real
+from tests.peers import builders
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -34,7 +34,7 @@ def test_snippets_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.filterwarnings("ignore")
 def test_the_snippet_on_a_real_torchvision_resnet(capsys: pytest.CaptureFixture[str]) -> None:
     """Inserting into torchvision's resnet50 prints the report that the README shows."""
-    real.torchvision_models()
+    builders.torchvision_models()
     found = NEEDS_TORCHVISION.search((ROOT / "README.md").read_text())
     assert found is not None
     exec(found[1], {"scalednl": scalednl})

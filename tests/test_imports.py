@@ -1,96 +1,57 @@
-"""Imports go one way through the rooms of the package."""
+"""Imports go one way: the library never imports the lab, and each floor has an order of rooms."""
 
 import ast
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "src" / "scalednl"
-MAY_IMPORT = {
-    "ops": {"ops"},
-    "blocks": {"ops", "blocks"},
-    "functional": {"ops"},
-    "__init__": {"data", "functional", "ops", "blocks", "config", "models", "export", "analysis"},
-    "config": {"ops", "errors", "config"},
-    "errors": set(),
-    "files": set(),
-    "counting": set(),
-    "seeds": set(),
-    "signals": set(),
-    "tables": set(),
-    "stats": set(),
-    "progress": set(),
-    "records": {"files", "errors", "config", "records", "__init__"},
-    "data": {"config", "errors", "files", "seeds", "progress", "data", "__init__"},
-    "paper": {"config", "errors", "ops", "paper", "stats"},
-    "train": {
-        *("config", "records", "files", "errors", "seeds", "progress", "models", "blocks", "ops"),
-        *("data", "counting", "signals", "train"),
-    },
-    "sweep": {
-        *("config", "paper", "records", "train", "errors", "files", "progress", "signals", "sweep"),
-        "stats",
-    },
-    "models": {"ops", "blocks", "config", "models", "files"},
-    "export": {"ops", "blocks", "models"},
-    "analysis": {
-        *("ops", "blocks", "models", "config", "records", "files", "errors", "data", "train"),
-        *("stats", "progress", "analysis"),
-    },
-    "charts": {"charts"},
-    "bench": {
-        *("ops", "blocks", "models", "config", "records", "files", "errors"),
-        *("paper", "charts", "counting", "data", "signals", "tables", "train", "bench"),
-    },
-    "report": {"charts", "config", "errors", "files", "paper", "records", "report", "stats"},
-    "demo": {
-        *("blocks", "counting", "bench", "config", "paper", "records", "files", "errors"),
-        *("train", "analysis", "report", "demo"),
-    },
-    "cli": {
-        *(
-            "cli",
-            "config",
-            "paper",
-            "train",
-            "records",
-            "data",
-            "files",
-            "errors",
-            "demo",
-            "export",
-        ),
-        *("models", "bench", "analysis", "report", "sweep", "tables", "__init__"),
-    },
-    "__main__": {"cli"},
-}
+LIBRARY = [
+    *("__init__", "errors", "options", "config", "files"),
+    *("ops", "functional", "blocks", "models", "inspection", "integrations"),
+]
+LAB = [
+    *("__init__", "console", "signals", "seeds", "stats", "counting", "config", "records", "data"),
+    *("paper", "training", "sweep", "attention", "charts", "bench", "report", "demo", "cli"),
+]
+ORDER = [*LIBRARY, *(f"lab.{room}" for room in LAB), "__main__"]
+"""Every room may import itself and the rooms before it; the two floors stand one after the other"""
+FACADES = {"__init__", "lab.__init__"}
+"""Import names when first used, from rooms of their own floor"""
+
+
+def _room_of(module: str) -> str:
+    """The room of a dotted name below `scalednl`."""
+    parts = module.split(".")
+    if parts[0] == "lab":
+        return f"lab.{parts[1]}" if f"lab.{parts[1]}" in ORDER else "lab.__init__"
+    return parts[0] if parts[0] in ORDER else "__init__"
 
 
 def _imported_rooms(path: Path) -> set[str]:
-    """The rooms of the package that a file imports, "__init__" for the package itself."""
+    """The rooms of the package that a file imports."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         names: list[str] = []
         if isinstance(node, ast.ImportFrom) and node.module:
             assert not node.level, f"{path}: relative import"
-            names = [node.module]
-            if node.module == "scalednl":
-                names = [f"scalednl.{alias.name}" for alias in node.names]
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            names = [f"{alias.name}.__init__" for alias in node.names]
         for name in names:
-            parts = name.split(".")
-            if parts[0] == "scalednl":
-                room = parts[1] if len(parts) > 1 else "__init__"
-                is_room = (PACKAGE / room).is_dir() or (PACKAGE / f"{room}.py").is_file()
-                found.add(room if is_room else "__init__")
+            if name.startswith("scalednl."):
+                found.add(_room_of(name.removeprefix("scalednl.")))
     return found
 
 
 def test_imports_go_one_way() -> None:
-    """Every room imports only the rooms below it, and every room has its line in the table."""
+    """Every room imports only itself and the rooms before it, and every room has a place."""
     files = sorted(PACKAGE.rglob("*.py"))
     assert len(files) > 10
     for path in files:
-        room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-        assert room in MAY_IMPORT, f"{path}: no rule for {room}"
-        extra = _imported_rooms(path) - MAY_IMPORT[room]
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        room = ".".join(parts[:2]) if parts[0] == "lab" else parts[0]
+        assert room in ORDER, f"{path}: {room} has no place in the order of rooms"
+        if room in FACADES:
+            extra = {r for r in _imported_rooms(path) if r.startswith("lab") != (len(parts) > 1)}
+        else:
+            extra = _imported_rooms(path) - set(ORDER[: ORDER.index(room) + 1])
         assert not extra, f"{path} imports {extra}"

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from scalednl.records.run import RunFolder
+from scalednl.lab.records.run import RunFolder
 from scripts.parts import with_parts
 from scripts.results import PAGES, RECORDS, RUNS, collect, parts
-from tests.train.small import SETTINGS, small
+from tests.lab.training.builders import SETTINGS, small
 
 RECORDED = sorted(RUNS.iterdir()) if RUNS.is_dir() else []
 
@@ -35,7 +35,7 @@ def test_a_record_has_its_origin_and_predictions(path: Path) -> None:
 
 def test_collecting_takes_what_has_ended(tmp_path: Path) -> None:
     """Records of finished runs are copied; checkpoints, weights and unfinished runs are not."""
-    from scalednl.train.run import run
+    from scalednl.lab.training.run import run
 
     source, target = tmp_path / "from", tmp_path / "to"
     run(small(epochs=1), source / "done", SETTINGS, quiet=True)

@@ -1,5 +1,8 @@
 """Exact softmax-free non-local blocks that pick their own multiplication order.
 
+This is the library: blocks, networks, and what their blocks look at. `scalednl.lab`, which trains
+and judges the networks of the paper, stands on it and needs the extra `lab`.
+
 Names are imported when first used, so that the command line answers before torch is loaded.
 """
 
@@ -8,18 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from scalednl import functional
-    from scalednl.analysis.capture import capture_attention
     from scalednl.blocks import NonLocal1d, NonLocal2d, NonLocal3d, SinusoidalPosition2d
-    from scalednl.config import (
-        Experiment,
-        ModelConfig,
-        NonLocalConfig,
-        PairsConfig,
-        RecallConfig,
-    )
-    from scalednl.data.load import load_data
-    from scalednl.export import ExportReport, export_model
+    from scalednl.config import ModelConfig, NonLocalConfig
+    from scalednl.inspection.capture import capture_attention
     from scalednl.models.convert import ConversionReport, convert, load_foreign_state_dict
+    from scalednl.models.export import ExportReport, export_model
     from scalednl.models.insert import InsertionReport, insert_nonlocal
     from scalednl.models.registry import create_model, list_models
     from scalednl.models.weights import load_model, save_model
@@ -30,7 +26,6 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ConversionReport",
-    "Experiment",
     "ExportReport",
     "InsertionReport",
     "ModelConfig",
@@ -39,9 +34,7 @@ __all__ = [
     "NonLocal2d",
     "NonLocal3d",
     "NonLocalConfig",
-    "PairsConfig",
     "Plan",
-    "RecallConfig",
     "SinusoidalPosition2d",
     "capture_attention",
     "convert",
@@ -50,48 +43,34 @@ __all__ = [
     "functional",
     "insert_nonlocal",
     "list_models",
-    "load_data",
     "load_foreign_state_dict",
     "load_model",
     "save_model",
 ]
 
-_HOMES = {
-    "ConversionReport": "models.convert",
-    "Experiment": "config",
-    "ExportReport": "export",
-    "InsertionReport": "models.insert",
-    "ModelConfig": "config",
-    "Moments": "ops.moments",
-    "NonLocal1d": "blocks",
-    "NonLocal2d": "blocks",
-    "NonLocal3d": "blocks",
-    "NonLocalConfig": "config",
-    "PairsConfig": "config",
-    "Plan": "ops.planner",
-    "RecallConfig": "config",
-    "SinusoidalPosition2d": "blocks",
-    "capture_attention": "analysis.capture",
-    "convert": "models.convert",
-    "create_model": "models.registry",
-    "export_model": "export",
-    "insert_nonlocal": "models.insert",
-    "list_models": "models.registry",
-    "load_data": "data.load",
-    "load_foreign_state_dict": "models.convert",
-    "load_model": "models.weights",
-    "save_model": "models.weights",
+_MODULES = {
+    "blocks": ("NonLocal1d", "NonLocal2d", "NonLocal3d", "SinusoidalPosition2d"),
+    "config": ("ModelConfig", "NonLocalConfig"),
+    "inspection.capture": ("capture_attention",),
+    "models.convert": ("ConversionReport", "convert", "load_foreign_state_dict"),
+    "models.export": ("ExportReport", "export_model"),
+    "models.insert": ("InsertionReport", "insert_nonlocal"),
+    "models.registry": ("create_model", "list_models"),
+    "models.weights": ("load_model", "save_model"),
+    "ops.moments": ("Moments",),
+    "ops.planner": ("Plan",),
 }
 
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        if name == "functional":
-            return import_module("scalednl.functional")
-        if name not in _HOMES:
-            raise AttributeError(f"module 'scalednl' has no attribute {name!r}")
-        return getattr(import_module(f"scalednl.{_HOMES[name]}"), name)
+        if name in ("functional", "lab"):
+            return import_module(f"scalednl.{name}")
+        for module, names in _MODULES.items():
+            if name in names:
+                return getattr(import_module(f"scalednl.{module}"), name)
+        raise AttributeError(f"module 'scalednl' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

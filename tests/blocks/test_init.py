@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import scalednl
-from scalednl.ops.options import ATTENTIONS
+from scalednl.options import ATTENTIONS
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)

@@ -6,8 +6,8 @@ from torch import nn
 
 import scalednl
 from scalednl.ops import reference
-from scalednl.ops.options import ATTENTIONS, VIEWS, orders_of
 from scalednl.ops.planner import Choice
+from scalednl.options import ATTENTIONS, VIEWS, orders_of
 from tests.support import (
     LAYOUTS,
     assert_close,

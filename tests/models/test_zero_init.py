@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from scalednl.config import NonLocalConfig
 from scalednl.models.registry import create_model
-from scalednl.ops.options import Attention
+from scalednl.options import Attention
 
 STEPS = 3
 TOLERANCE = 1e-10

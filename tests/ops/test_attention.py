@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from scalednl.functional import attention_map, nonlocal_attention
 from scalednl.ops import reference
-from scalednl.ops.options import ATTENTIONS, VIEWS, orders_of
+from scalednl.options import ATTENTIONS, VIEWS, orders_of
 from tests.support import LAYOUTS, assert_close, assert_close_all, laid_out
 
 CASES = [

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 import scalednl
-from scalednl.counting import bytes_kept, multiply_adds
+from scalednl.lab.counting import bytes_kept, multiply_adds
 from scalednl.ops.costs import Setting, cost
-from scalednl.ops.options import ATTENTIONS, VIEWS, orders_of
 from scalednl.ops.planner import LARGEST, Choice, choose, schedule
+from scalednl.options import ATTENTIONS, VIEWS, orders_of
 from tests.support import LAYOUTS, force, laid_out
 
 CHANNELS, SPACE = 16, (6, 8)

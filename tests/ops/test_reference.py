@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from scalednl.ops import reference
-from scalednl.ops.options import ATTENTIONS, VIEWS
+from scalednl.options import ATTENTIONS, VIEWS
 from tests.support import assert_close
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import scalednl
-from tests.peers import real
+from tests.peers import builders
 from tests.support import assert_close, randomise
 
 SPACES = {1: (9,), 2: (6, 8), 3: (3, 6, 4)}
@@ -29,7 +29,7 @@ SPACES = {1: (9,), 2: (6, 8), 3: (3, 6, 4)}
 )
 def test_mmcv(dims: int, mode: str, pooled: bool, scaled: bool, norm: bool) -> None:
     """Every variant of mmcv's NonLocal1d/2d/3d gives the same output as ours to 1e-5."""
-    kind = getattr(real.mmcv_cnn(), f"NonLocal{dims}d")
+    kind = getattr(builders.mmcv_cnn(), f"NonLocal{dims}d")
     norm_cfg = {"type": f"BN{dims}d", "eps": 1e-3} if norm else None
     block = randomise(
         kind(8, mode=mode, sub_sample=pooled, use_scale=scaled, norm_cfg=norm_cfg)
@@ -57,7 +57,7 @@ def test_mmcv(dims: int, mode: str, pooled: bool, scaled: bool, norm: bool) -> N
 @pytest.mark.parametrize("mode", ["gaussian", "concatenation"])
 def test_what_mmcv_computes_otherwise_is_refused(mode: str) -> None:
     """Blocks without theta and phi, or with another pairwise function, are named, not converted."""
-    block = real.mmcv_cnn().NonLocal2d(8, mode=mode)
+    block = builders.mmcv_cnn().NonLocal2d(8, mode=mode)
     with pytest.raises(ValueError, match=r"not convertible: 0 \(NonLocal2d"):
         scalednl.convert(nn.Sequential(block))
 
@@ -66,7 +66,9 @@ def test_what_mmcv_computes_otherwise_is_refused(mode: str) -> None:
 @pytest.mark.parametrize("scaled", [False, True])
 def test_timm(scaled: bool) -> None:
     """timm's NonLocalAttn, with and without its scale, is ours to 1e-5; also inside a network."""
-    layers = pytest.importorskip("timm.layers", reason="timm is missing") if real.timm() else None
+    layers = (
+        pytest.importorskip("timm.layers", reason="timm is missing") if builders.timm() else None
+    )
     assert layers is not None
     block = randomise(layers.NonLocalAttn(64, use_scale=scaled)).eval()
     x = torch.randn(2, 64, 7, 5)
@@ -79,7 +81,9 @@ def test_timm(scaled: bool) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_a_timm_network() -> None:
     """A timm ResNet with non-local attention gives the same scores after conversion."""
-    network = real.timm().create_model("resnet26", num_classes=5, block_args={"attn_layer": "nl"})
+    network = builders.timm().create_model(
+        "resnet26", num_classes=5, block_args={"attn_layer": "nl"}
+    )
     randomise(network).eval()
     with torch.no_grad():
         for parameter in network.parameters():
@@ -95,7 +99,7 @@ def test_a_timm_network() -> None:
 def test_a_checkpoint_without_its_classes() -> None:
     """load_foreign_state_dict puts an mmcv checkpoint into a network that has blocks of ours."""
     theirs = nn.Sequential(
-        nn.Conv2d(3, 8, 1), randomise(real.mmcv_cnn().NonLocal2d(8, norm_cfg={"type": "BN"}))
+        nn.Conv2d(3, 8, 1), randomise(builders.mmcv_cnn().NonLocal2d(8, norm_cfg={"type": "BN"}))
     ).eval()
     ours = nn.Sequential(
         nn.Conv2d(3, 8, 1),

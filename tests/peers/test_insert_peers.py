@@ -7,14 +7,14 @@ import torch
 from torch import nn
 
 import scalednl
-from tests.peers import real
+from tests.peers import builders
 
 
 def _network(name: str) -> nn.Module:
     source, _, model = name.partition("/")
     if source == "torchvision":
-        return getattr(real.torchvision_models(), model)()
-    return real.timm().create_model(model)
+        return getattr(builders.torchvision_models(), model)()
+    return builders.timm().create_model(model)
 
 
 @pytest.mark.filterwarnings("ignore")

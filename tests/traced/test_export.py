@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import scalednl
-from scalednl import export as export_module
+from scalednl.models import export as export_module
 from tests.support import assert_close, randomise, run_scalednl
 
 onnx = pytest.importorskip("onnx", reason="the extra 'export' is not installed")

@@ -12,13 +12,13 @@ from scalednl.blocks.norm import (
     folds_in_training,
     update_running_statistics,
 )
-from scalednl.blocks.stock import is_pointwise
+from scalednl.blocks.plain import is_pointwise
 from scalednl.ops.gram import gram_mix, gram_mix_normalised
 from scalednl.ops.gram_forward import Vector, apply_matrix, branch_statistics, normalised
 from scalednl.ops.layout import Maps, pixel_rows, rows_to_maps
 from scalednl.ops.mixing import KeyMoments, Projections, mixing_matrix
-from scalednl.ops.options import Memory
 from scalednl.ops.precision import full_precision
+from scalednl.options import Memory
 
 
 def add_branch(x: Maps, u: Maps, norm: nn.Module | None) -> Maps:

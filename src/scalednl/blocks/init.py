@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from torch import nn
 from torch.nn.modules.conv import _ConvNd
 
-from scalednl.ops.options import Attention
+from scalednl.options import Attention
 
 
 def default_init(attention: Attention) -> str | float:

@@ -19,14 +19,14 @@ from scalednl.blocks.folding import (
 )
 from scalednl.blocks.init import check_init, default_init, initialise
 from scalednl.blocks.norm import NORMS, folds_in_evaluation
-from scalednl.blocks.planned import PlannedBlock, pixel_count
-from scalednl.blocks.stock import is_stock
+from scalednl.blocks.plain import is_stock
+from scalednl.blocks.planning import PlannedBlock, pixel_count
 from scalednl.ops.attention import attention_map, attention_scale, nonlocal_attention
 from scalednl.ops.layout import Maps, pixel_rows, rows_to_maps
 from scalednl.ops.magnitude import magnitude_branch
 from scalednl.ops.mixing import Projections
 from scalednl.ops.moments import Moments
-from scalednl.ops.options import (
+from scalednl.options import (
     KEY_POOLS,
     Attention,
     KeyPool,

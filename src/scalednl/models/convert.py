@@ -11,7 +11,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from scalednl.blocks import NonLocal1d, NonLocal2d, NonLocal3d
 from scalednl.models.foreign import LAYOUTS, PARTS, ForeignBlock, recognise
-from scalednl.ops.options import check_name
+from scalednl.options import check_name
 
 Target = Literal["scaled", "softmax", "mean", "same"]
 TARGETS = ("scaled", "softmax", "mean", "same")

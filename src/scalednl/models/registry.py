@@ -15,7 +15,7 @@ from torch import nn
 
 from scalednl.config import ModelConfig, NonLocalConfig
 from scalednl.models.residual import BasicBlock, Bottleneck, ResidualNetwork, conv3x3
-from scalednl.ops.options import check_positive
+from scalednl.options import check_positive
 
 BASIC_BELOW = 44
 DEEPEST = 10_000

@@ -10,7 +10,9 @@ from torch import Tensor
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from scalednl.ops.layout import pixel_rows, rows_to_maps
-from scalednl.ops.options import (
+from scalednl.ops.precision import multiplies_in_half
+from scalednl.ops.views import Heads, apply_view, merge_heads, split_heads
+from scalednl.options import (
     Attention,
     Order,
     View,
@@ -18,8 +20,6 @@ from scalednl.ops.options import (
     check_order,
     orders_of,
 )
-from scalednl.ops.precision import multiplies_in_half
-from scalednl.ops.views import Heads, apply_view, merge_heads, split_heads
 
 Embedding = Float[Tensor, "batch embed *space"]
 KeyEmbedding = Float[Tensor, "batch embed *keyspace"]

@@ -12,7 +12,7 @@ to measurements (`scalednl bench planner`), and the choice is not sensitive to t
 
 from dataclasses import dataclass
 
-from scalednl.ops.options import Attention, KeyPool, Memory, View
+from scalednl.options import Attention, KeyPool, Memory, View
 
 MOVE = 32
 NARROW = 32

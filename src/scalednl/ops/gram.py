@@ -29,8 +29,8 @@ from scalednl.ops.gram_forward import (
 )
 from scalednl.ops.layout import Maps, Rows, pixel_rows, rows_to_maps
 from scalednl.ops.mixing import Projections
-from scalednl.ops.options import Memory
 from scalednl.ops.precision import autocasts, full_precision
+from scalednl.options import Memory
 
 # torch 2.6 cannot tell export from compilation.
 _is_exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)

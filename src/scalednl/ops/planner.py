@@ -13,7 +13,7 @@ from typing import NamedTuple
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from scalednl.ops.costs import Cost, Setting, cost
-from scalednl.ops.options import Order
+from scalednl.options import Order
 
 ORDERS: tuple[Order, ...] = ("quadratic", "associative", "gram", "fused")
 LARGEST = 1 << 24

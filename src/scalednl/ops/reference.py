@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from scalednl.ops.options import Attention, View, check_attention_options
+from scalednl.options import Attention, View, check_attention_options
 
 Embedding = Float[Tensor, "batch embed pixels"]
 KeyEmbedding = Float[Tensor, "batch embed keys"]

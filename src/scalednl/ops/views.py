@@ -4,8 +4,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from scalednl.ops.options import View
 from scalednl.ops.precision import accumulation_dtype
+from scalednl.options import View
 
 Heads = Float[Tensor, "batch heads pixels width"]
 

@@ -1,6 +1,0 @@
-"""Data sets: files to uint8 arrays to augmented batches on the device."""
-
-from scalednl.data.load import load_data
-from scalednl.data.splits import ImageData, Split
-
-__all__ = ["ImageData", "Split", "load_data"]

@@ -1,0 +1,235 @@
+"""Watching the blocks of a network at work: their attention, without touching the output.
+
+Fused and gram attention never form a map, so nothing in a forward pass could be kept. Instead the
+input of each block is embedded a second time, and maps come from these embeddings when asked for.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from scalednl.blocks.nonlocal_block import _NonLocal
+from scalednl.blocks.planning import pixel_count
+from scalednl.inspection.factors import Factors
+from scalednl.ops.attention import attention_scale
+from scalednl.ops.layout import pixel_rows
+from scalednl.ops.precision import accumulation_dtype, full_precision
+from scalednl.ops.views import Heads, apply_view, split_heads
+
+Position = int | tuple[int, ...]
+"""A pixel by its number in row-major order, or by its row and column"""
+
+
+@dataclass(frozen=True)
+class BlockAttention:
+    """What one block attended to in its last call: y = A g in every image and head.
+
+    Embeddings are as the block makes them, keys pooled where it pools them, and of half precision
+    in float32.
+    """
+
+    name: str
+    """The block's path in the model"""
+    block: _NonLocal
+    theta: Heads
+    phi: Float[Tensor, "batch heads keys width"]
+    g: Float[Tensor, "batch heads keys width"]
+    query_size: tuple[int, ...]
+    """Height and width of the map of queries; for others than images all their sizes"""
+    key_size: tuple[int, ...]
+
+    @cached_property
+    def factors(self) -> Factors:
+        """The maps of all images and heads by their factors."""
+        view, softmax = self.block.view, self.block.attention == "softmax"
+        factor = attention_factor(self.block, self.phi)
+        return Factors(apply_view(self.theta, view), apply_view(self.phi, view), factor, softmax)
+
+    def rows(
+        self, image: int, head: int, queries: Sequence[Position]
+    ) -> Float[Tensor, "rows keys"]:
+        """A_i of some queries: where these pixels look. Costs as many entries as it gives."""
+        indices = [self.query_index(query) for query in queries]
+        return self._one(image, head).rows(indices)
+
+    def map(self, image: int, head: int) -> Float[Tensor, "queries keys"]:
+        """A, entry by entry. Refused where it is too large: ask for `rows` or `chunks` then."""
+        return self._one(image, head).whole()
+
+    def chunks(self, image: int, head: int) -> Iterator[Float[Tensor, "rows keys"]]:
+        """All rows of A in order, some at a time."""
+        return self._one(image, head).chunks()
+
+    def column_mean(self, image: int, head: int) -> Float[Tensor, "keys"]:
+        """mean_i A_ij: what each key gets on average over the queries."""
+        return self._one(image, head).column_mean()
+
+    def query_index(self, query: Position) -> int:
+        """The number of a pixel of the map of queries."""
+        sizes = "x".join(str(size) for size in self.query_size)
+        if isinstance(query, int):
+            if not 0 <= query < self.theta.shape[2]:
+                raise ValueError(
+                    f"query {query} is outside: {self.name} has queries 0 to "
+                    f"{self.theta.shape[2] - 1} ({sizes})"
+                )
+            return query
+        inside = len(query) == len(self.query_size) and all(
+            0 <= place < size for place, size in zip(query, self.query_size, strict=True)
+        )
+        if not inside:
+            raise ValueError(f"query {query} is outside: {self.name} sees a map of {sizes}")
+        index = 0
+        for place, size in zip(query, self.query_size, strict=True):
+            index = index * size + place
+        return index
+
+    def _one(self, image: int, head: int) -> Factors:
+        for what, value, count in (
+            ("image", image, self.theta.shape[0]),
+            ("head", head, self.theta.shape[1]),
+        ):
+            if not 0 <= value < count:
+                raise ValueError(
+                    f"{what} {value} does not exist: {self.name} has {what}s 0 to {count - 1}"
+                )
+        return self.factors.at(image, head)
+
+
+class Capture:
+    """The blocks that are watched, in the order of the model, and what each saw last."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        self._found: dict[str, BlockAttention] = {}
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __iter__(self) -> Iterator[BlockAttention]:
+        return (self[name] for name in self.names)
+
+    def __getitem__(self, block: int | str) -> BlockAttention:
+        """A block by its number or its path."""
+        name = find_block(self.names, block)
+        if name not in self._found:
+            raise ValueError(
+                f"{name} has not been called: run the model inside `with capture_attention(...)`"
+            )
+        return self._found[name]
+
+    def _keep(self, found: BlockAttention) -> None:
+        self._found[found.name] = found
+
+
+@contextmanager
+def capture_attention(
+    model: nn.Module, blocks: int | str | Sequence[int | str] | None = None
+) -> Iterator[Capture]:
+    """Watch the non-local blocks of a model while it runs.
+
+    `with capture_attention(model) as seen: model(x)`, and `seen[0].map(image, head)` is the map of
+    the first block. Of every block the last call is kept, also after the `with`: a loop over
+    batches does not fill the memory. The model computes what it would without, bit for bit. A block
+    whose theta, phi or g was replaced, hooked or parametrised calls that once more.
+
+    Args:
+        model: any module with blocks of ours: made by us, inserted, or converted.
+        blocks: which ones, by number or path; None is all.
+    """
+    if _is_compiled(model):
+        raise ValueError(
+            "a compiled model does not say what it looks at: capture the model that was compiled, "
+            "which has the same weights"
+        )
+    every = nonlocal_blocks(model)
+    blocks = [blocks] if isinstance(blocks, int | str) else blocks
+    wanted = list(every) if blocks is None else [find_block(list(every), b) for b in blocks]
+    seen = Capture(wanted)
+    handles = [_watch(every[name], name, seen) for name in wanted]
+    try:
+        yield seen
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _is_compiled(model: nn.Module) -> bool:
+    """Whether calling it runs code that was compiled before any hook was set."""
+    # Without the compiler loaded nothing is compiled; loading it to ask takes 100 MB.
+    compiler = sys.modules.get("torch._dynamo")
+    wrapped = compiler is not None and isinstance(model, compiler.OptimizedModule)
+    return wrapped or getattr(model, "_compiled_call_impl", None) is not None
+
+
+def nonlocal_blocks(model: nn.Module) -> dict[str, _NonLocal]:
+    """Path to block, of all non-local blocks in a model."""
+    found = {n: m for n, m in model.named_modules() if isinstance(m, _NonLocal)}
+    if not found:
+        raise ValueError(
+            f"{type(model).__name__} has no non-local block: put some in with "
+            "scalednl.insert_nonlocal, or make foreign ones ours with scalednl.convert"
+        )
+    return found
+
+
+def find_block(names: Sequence[str], block: int | str) -> str:
+    """The path of a block given by number or path."""
+    if isinstance(block, int) and 0 <= block < len(names):
+        return names[block]
+    if isinstance(block, str) and block in names:
+        return block
+    listed = ", ".join(f"{index} ({name})" for index, name in enumerate(names))
+    raise ValueError(f"block {block} does not exist: there are {listed}")
+
+
+def attention_factor(
+    block: _NonLocal, phi: Float[Tensor, "batch heads keys width"]
+) -> Float[Tensor, "batch heads"]:
+    """f of every map: what stands before theta . phi."""
+    batch, heads, keys, width = phi.shape
+    if block.attention != "softmax":
+        value: float | Tensor = attention_scale(block.attention, keys, width, block.scale)
+    else:
+        given = block._attention_options()["softmax_scale"]
+        value = width**-0.5 if given is None else given
+    if isinstance(value, Tensor):
+        return value.detach().to(phi.dtype).expand(batch, heads)
+    return phi.new_full((batch, heads), value)
+
+
+def embed(block: _NonLocal, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """theta, phi and g as maps, as autocast makes them; the gram order does without autocast."""
+    gram = block._choose(pixel_count(x.shape[2:])).order == "gram"
+    with torch.no_grad(), full_precision(x) if gram else nullcontext():
+        return block._embed(x.to(block.theta.weight.dtype) if gram else x)
+
+
+def _watch(block: _NonLocal, name: str, seen: Capture) -> Any:
+    def keep(_: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], __: Tensor) -> None:
+        theta, phi, g = embed(block, inputs[0] if inputs else named["x"])
+        found = BlockAttention(
+            name,
+            block,
+            theta=_split(theta, block.heads),
+            phi=_split(phi, block.heads),
+            g=_split(g, block.heads),
+            query_size=tuple(theta.shape[2:]),
+            key_size=tuple(phi.shape[2:]),
+        )
+        seen._keep(found)
+
+    # A hook on the block, not on its convolutions: those would take it out of the gram order.
+    return block.register_forward_hook(keep, with_kwargs=True)
+
+
+def _split(value: Tensor, heads: int) -> Heads:
+    rows = split_heads(pixel_rows(value), heads)
+    return rows.to(accumulation_dtype(value.dtype))

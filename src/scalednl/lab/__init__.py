@@ -1,0 +1,50 @@
+"""The lab: data, training, sweeps, statistics and the report that judge the paper's claims.
+
+It stands on the library and needs the extra `lab`. What the commands do, a script can do with
+these functions.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from scalednl.lab.config import Experiment, PairsConfig, RecallConfig, RunSettings
+    from scalednl.lab.data.load import load_data
+    from scalednl.lab.paper.recipes import find_recipe
+    from scalednl.lab.report.write import write_report as build_report
+    from scalednl.lab.training.run import run as train
+
+__all__ = [
+    "Experiment",
+    "PairsConfig",
+    "RecallConfig",
+    "RunSettings",
+    "build_report",
+    "find_recipe",
+    "load_data",
+    "train",
+]
+
+_HOMES = {
+    "Experiment": ("config", "Experiment"),
+    "PairsConfig": ("config", "PairsConfig"),
+    "RecallConfig": ("config", "RecallConfig"),
+    "RunSettings": ("config", "RunSettings"),
+    "build_report": ("report.write", "write_report"),
+    "find_recipe": ("paper.recipes", "find_recipe"),
+    "load_data": ("data.load", "load_data"),
+    "train": ("training.run", "run"),
+}
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'scalednl.lab' has no attribute {name!r}")
+        module, attribute = _HOMES[name]
+        return getattr(import_module(f"scalednl.lab.{module}"), attribute)
+
+
+def __dir__() -> list[str]:
+    return __all__

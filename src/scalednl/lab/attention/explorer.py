@@ -1,0 +1,128 @@
+"""Theta and phi in few bits, from which a page computes the attention of any pixel."""
+
+import base64
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from jaxtyping import Float
+from PIL import Image
+from torch import Tensor
+
+from scalednl.inspection.capture import BlockAttention
+from scalednl.inspection.factors import Factors
+from scalednl.lab.data.splits import Labels
+
+IMAGES = 6
+LARGEST = 1_200_000
+"""Letters of the vectors in one record: images are left out from the end until they fit"""
+BITS = (16, 8)
+"""Of a number; fewer where more would leave images out"""
+
+
+def chosen_images(labels: Labels, count: int = IMAGES) -> list[int]:
+    """The first image of every class, then the second ones, ...: `count` in all.
+
+    They depend on the data set alone, so that networks can be shown side by side.
+    """
+    seen: dict[int, int] = {}
+    turns = []
+    for index, label in enumerate(labels.tolist()):
+        turns.append((seen.get(label, 0), label, index))
+        seen[label] = seen.get(label, 0) + 1
+    return [index for _, _, index in sorted(turns)[:count]]
+
+
+def explorer_block(seen: BlockAttention, image: int, bits: int) -> dict[str, Any]:
+    """One block's vectors for one image, as its attention sees them, and how true their rows are.
+
+    Every vector is a scale times whole numbers of so many bits, in a basis in which rounding does
+    least harm; products are those of theta and phi.
+    """
+    factors = seen.factors.at(image)
+    even = evened(factors)
+    theta, theta_scale = quantise(even.theta, bits)
+    phi, phi_scale = quantise(even.phi, bits)
+    again = Factors(
+        theta * theta_scale[..., None], phi * phi_scale[..., None], factors.factor, factors.softmax
+    )
+    return {
+        "bits": bits,
+        "theta": encode(theta.cpu().numpy().astype(f"<i{bits // 8}")),
+        "theta_scale": encode(theta_scale.cpu().numpy().astype("<f4")),
+        "phi": encode(phi.cpu().numpy().astype(f"<i{bits // 8}")),
+        "phi_scale": encode(phi_scale.cpu().numpy().astype("<f4")),
+        "width": even.theta.shape[-1],
+        "factor": factors.factor.tolist(),
+        "row_error": row_error(again, factors),
+    }
+
+
+def evened(factors: Factors) -> Factors:
+    """The same maps, with theta and phi of one size, and that size in all of their channels alike.
+
+    With the singular value decomposition theta phi^T = U S V^T they become U sqrt(S) D and
+    V sqrt(S) D, D the cosine transform. Softmax does not see what all keys share, so the mean of
+    phi is taken out first. On trained networks this halves the largest error of a row.
+    """
+    phi = factors.phi.double()
+    if factors.softmax:
+        phi = phi - phi.mean(-2, keepdim=True)
+    (q, r), (keys_q, keys_r) = (torch.linalg.qr(v) for v in (factors.theta.double(), phi))
+    u, sizes, v = torch.linalg.svd(r @ keys_r.mT, full_matrices=False)
+    spread = sizes.sqrt()[..., None] * _cosines(sizes.shape[-1]).to(sizes)
+    theta, phi = q @ u @ spread, keys_q @ v.mT @ spread
+    dtype = factors.theta.dtype
+    return Factors(theta.to(dtype), phi.to(dtype), factors.factor, factors.softmax)
+
+
+def _cosines(n: int) -> Float[Tensor, "{n} {n}"]:
+    """The orthogonal cosine transform."""
+    steps = torch.arange(n, dtype=torch.float64)
+    angles = steps[:, None] * (2 * steps + 1) * (torch.pi / (2 * n))
+    rows = angles.cos() * (2 / n) ** 0.5
+    rows[0] /= 2**0.5
+    return rows
+
+
+def quantise(
+    vectors: Float[Tensor, "heads n width"], bits: int
+) -> tuple[Float[Tensor, "heads n width"], Float[Tensor, "heads n"]]:
+    """Whole numbers of so many bits, and what each vector's are to be multiplied by."""
+    scale = vectors.float().abs().amax(-1) / (2 ** (bits - 1) - 1)
+    safe = torch.where(scale > 0, scale, 1)
+    return (vectors.float() / safe[..., None]).round(), scale
+
+
+def row_error(found: Factors, exact: Factors) -> float:
+    """max over rows of max_j |A'_ij - A_ij| / max_j |A_ij|; rows of zeros do not count."""
+    largest = 0.0
+    for rows, truth in zip(found.chunks(), exact.chunks(), strict=True):
+        sizes = truth.abs().amax(-1)
+        errors = (rows - truth).abs().amax(-1) / torch.where(sizes > 0, sizes, 1)
+        largest = max(largest, float(errors.max()))
+    return largest
+
+
+def encode(values: npt.NDArray[Any]) -> str:
+    """The bytes of an array in base64."""
+    return base64.b64encode(np.ascontiguousarray(values).tobytes()).decode()
+
+
+def encode_png(pixels: npt.NDArray[np.uint8]) -> str:
+    """An image as a PNG in base64."""
+    target = io.BytesIO()
+    Image.fromarray(pixels).save(target, "PNG", optimize=True)
+    return base64.b64encode(target.getvalue()).decode()
+
+
+def letters_of(blocks: Sequence[BlockAttention], bits: int) -> int:
+    """How many letters the vectors of one image take, before any of them is made."""
+    total = 0
+    for seen in blocks:
+        _, heads, queries, width = seen.factors.theta.shape
+        total += heads * (queries + seen.factors.keys) * (width * bits // 8 + 4)
+    return total * 4 // 3

@@ -1,0 +1,64 @@
+"""Anybody's picture as RGB bytes, upright, of whatever kind it is."""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageOps
+
+from scalednl.errors import UsageError
+from scalednl.lab.data.splits import Bytes
+
+LARGEST = 4_000_000
+"""Pixels of the largest picture taken"""
+WIDE = ("I;16", "I;16B", "I;16L", "I;16N", "I", "F")
+"""Pillow's modes of grey in more than 8 bits"""
+
+
+def read_photo(path: Path) -> Bytes:
+    """The pixels (height, width, 3) of a picture.
+
+    Turned as its EXIF says, grey or palette or CMYK made RGB, 16 bits made 8, what is transparent
+    put on white.
+    """
+    try:
+        with warnings.catch_warnings():
+            # Odd metadata is nobody's concern; a picture that claims to be huge is refused below.
+            warnings.simplefilter("ignore")
+            with Image.open(path) as image:
+                size = image.size
+                small = size[0] * size[1] <= LARGEST
+                pixels = np.array(_rgb(ImageOps.exif_transpose(image))) if small else None
+    except FileNotFoundError:
+        raise UsageError(f"--image {path} is not there") from None
+    except IsADirectoryError:
+        raise UsageError(f"--image {path} is a folder, not a picture") from None
+    except PermissionError:
+        raise UsageError(f"--image {path} may not be read") from None
+    except Exception as error:
+        # Pillow answers damage with errors of many kinds.
+        raise UsageError(f"--image {path} is not a sound picture: give a PNG or JPEG") from error
+    if pixels is None:
+        raise UsageError(
+            f"--image {path} has {size[0]} x {size[1]} pixels, and at most {LARGEST:,} are taken: "
+            "make it smaller"
+        )
+    return pixels
+
+
+def _rgb(image: Image.Image) -> Image.Image:
+    if image.mode in WIDE:
+        return _eight_bits(image).convert("RGB")
+    if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
+        clear = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", clear.size, "white"), clear).convert("RGB")
+    return image.convert("RGB")
+
+
+def _eight_bits(image: Image.Image) -> Image.Image:
+    """Grey in 8 bits: 16-bit numbers lose their lower half, others are stretched to the range."""
+    values = np.asarray(image).astype(np.float64)
+    if image.mode == "F":
+        low, high = float(values.min()), float(values.max())
+        values = (values - low) * (65535 / (high - low) if high > low else 0)
+    return Image.fromarray(np.clip(values / 257, 0, 255).round().astype(np.uint8))

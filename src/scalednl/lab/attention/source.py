@@ -1,0 +1,162 @@
+"""A trained network, and the images on which it is looked at."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from scalednl.errors import CommandError, UsageError
+from scalednl.inspection.capture import nonlocal_blocks
+from scalednl.lab.attention.explorer import chosen_images
+from scalednl.lab.attention.read_photo import read_photo
+from scalednl.lab.config import Experiment
+from scalednl.lab.data import ImageData
+from scalednl.lab.data.augment import Normaliser
+from scalednl.lab.data.batches import Batches
+from scalednl.lab.data.catalogue import CATALOGUE, DataInfo, find_info
+from scalednl.lab.data.gratings import turn_names
+from scalednl.lab.data.splits import Bytes
+from scalednl.lab.training.evaluate import (
+    TEST_BATCH,
+    check_classes,
+    source_experiment,
+    source_model,
+)
+from scalednl.lab.training.setup import experiment_data, test_crop
+from scalednl.models.residual import ResidualNetwork
+
+BATCH = 50
+DEFAULT_NORMALISATION = "cifar10"
+"""Whose mean and deviation photos are given, where nothing says what a network was trained on"""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image as the network gets it, but for its normalisation."""
+
+    pixels: Bytes
+    title: str
+    index: int
+    """In the test split; of photos, in the order given"""
+    label: str | None
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A network, the pictures to show of it, and the images to score it on."""
+
+    path: Path
+    """The run directory or weights file"""
+    model: ResidualNetwork
+    experiment: Experiment | None
+    info: DataInfo
+    class_names: Sequence[str]
+    pictures: Sequence[Picture]
+    batches: Batches | None
+    """The images to score; None: the pictures themselves"""
+    tested: Batches | None
+    """The test images on which the network is tested with its maps replaced; None for photos"""
+
+    @property
+    def name(self) -> str:
+        """Of the run or file, without its folder."""
+        return self.path.resolve().name
+
+    def input_of(self, picture: Picture) -> Tensor:
+        """A batch of one."""
+        normalise = Normaliser(self.info.mean, self.info.std, torch.device("cpu"))
+        return normalise(torch.from_numpy(picture.pixels)[None])
+
+    def scored(self) -> Iterator[Tensor]:
+        """The images to score, in batches."""
+        if self.batches is None:
+            yield from (self.input_of(picture) for picture in self.pictures)
+        else:
+            yield from (batch.images for batch in self.batches.epoch(0))
+
+    @property
+    def images(self) -> int:
+        """How many are scored."""
+        return len(self.pictures) if self.batches is None else self.batches.images
+
+
+def open_subject(
+    path: Path,
+    *,
+    images: int = 500,
+    test_images: int | None = None,
+    photos: Sequence[Path] = (),
+    data: str | None = None,
+    root: Path | None = None,
+) -> Subject:
+    """The network of a run directory or a weights file, on test images or on photos.
+
+    `images` are scored; the network is tested on `test_images`, or all there are if that is None.
+    """
+    for flag, count in (("images", images), ("test-images", test_images)):
+        if count is not None and count < 1:
+            raise UsageError(f"--{flag} must be at least 1, got {count}")
+    info = None if data is None else find_info(data)
+    experiment = source_experiment(path, data)
+    if experiment is None and not photos:
+        raise UsageError(
+            f"{path} does not say what it was trained on: add --data NAME, or --image PHOTO"
+        )
+    model = source_model(path)
+    try:
+        nonlocal_blocks(model)
+    except ValueError as error:
+        raise CommandError(f"{path} has nothing to show: {error}") from error
+    model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    info = info or CATALOGUE[experiment.data if experiment else DEFAULT_NORMALISATION]
+    if photos:
+        names = _photo_classes(experiment, info, model)
+        pictures = [
+            Picture(read_photo(photo), photo.name, index, None)
+            for index, photo in enumerate(photos)
+        ]
+        return Subject(path, model, experiment, info, names, pictures, None, None)
+    assert experiment is not None
+    # Limits are a run's own affair: the images shown must be the same for all.
+    found = experiment_data(replace(experiment, limit=None, test_limit=None), root)
+    check_classes(path, model, found)
+    pictures = _test_pictures(experiment, found)
+    scored = _batches(experiment, found, images, BATCH)
+    tested = _batches(experiment, found, test_images, TEST_BATCH)
+    return Subject(path, model, experiment, info, found.class_names, pictures, scored, tested)
+
+
+def _batches(experiment: Experiment, data: ImageData, count: int | None, batch: int) -> Batches:
+    """Test images, the classes in their proportions; None: all."""
+    split = data.test if count is None else data.test.subset(min(count, len(data.test)))
+    return Batches(data, split, min(batch, len(split)), test_crop(experiment), shuffle=False)
+
+
+def _test_pictures(experiment: Experiment, data: ImageData) -> list[Picture]:
+    indices = chosen_images(data.test.labels)
+    raw, crop = torch.from_numpy(data.test.images[indices]), test_crop(experiment)
+    pixels = crop.cut(raw, crop.draw(len(indices), raw.shape[1], Generator()))
+    return [
+        Picture(
+            pixels[number].numpy().astype(np.uint8),
+            f"test image {index}",
+            index,
+            data.class_names[int(data.test.labels[index])],
+        )
+        for number, index in enumerate(indices)
+    ]
+
+
+def _photo_classes(
+    experiment: Experiment | None, info: DataInfo, model: ResidualNetwork
+) -> Sequence[str]:
+    """The names of the classes, where they are known without the data set."""
+    assert model.config is not None
+    names = info.class_names
+    if experiment is not None and experiment.generated is not None:
+        names = turn_names(experiment.generated.classes)
+    known = experiment is not None and len(names) == model.config.num_classes
+    return names if known else [f"class {k}" for k in range(model.config.num_classes)]

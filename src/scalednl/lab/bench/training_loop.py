@@ -1,0 +1,152 @@
+"""The training loop against a bare one: what everything around forward and backward costs."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from scalednl.errors import CommandError
+from scalednl.lab.bench.agreement import TOLERANCE
+from scalednl.lab.bench.goals import GOAL_HEAD, Goal
+from scalednl.lab.bench.measure import relative_error, timings
+from scalednl.lab.bench.options import BenchOptions
+from scalednl.lab.bench.session import Session
+from scalednl.lab.config import Experiment, RunSettings
+from scalednl.lab.console import print_table
+from scalednl.lab.data import ImageData, Split
+from scalednl.lab.data.batches import Batch
+from scalednl.lab.paper.recipes import find_recipe
+from scalednl.lab.signals import StopRequest
+from scalednl.lab.training.devices import make_fabric
+from scalednl.lab.training.display import Display
+from scalednl.lab.training.loop import Owner, Trainer
+from scalednl.lab.training.schedule import learning_rate
+from scalednl.lab.training.setup import initial_model
+
+RECIPES = ("cifar10-preresnet20-plain", "cifar10-preresnet20-scaled", "cifar10-preresnet56-scaled")
+CLASSES = 10
+HEAD = ["recipe", "bare", "train", "images/s", "train / bare speed", "error"]
+
+
+def run(options: BenchOptions) -> None:
+    """Measure, print, and keep."""
+    session = Session("train", options)
+    repeats, steps = options.runs(usual=9), 2 if options.quick else 4
+    rows, records, goals = [], [], []
+    for name in RECIPES[:2] if options.quick else RECIPES:
+        recipe = find_recipe(name)
+        with session.step(f"{name}: {repeats} x {steps} steps, bare and whole, in turns"):
+            error = _error(recipe, session)
+            if not error <= TOLERANCE:
+                raise CommandError(
+                    f"{name}: after one step the two loops' weights differ by {error:.1e}, so they "
+                    "are not timed: this is a bug, please report it"
+                )
+            step_of = {
+                "bare": _bare(recipe, steps, session),
+                "train": _whole(recipe, steps, session),
+            }
+            times = timings(step_of, repeats, warm_up=1, device=session.device)
+        images = steps * recipe.batch
+        speed = times["bare"].ratio(times["train"])
+        rows.append(
+            [
+                name,
+                str(times["bare"]),
+                str(times["train"]),
+                f"{images / times['train'].median:,.0f}",
+                f"{speed:.3f}",
+                f"{error:.0e}",
+            ]
+        )
+        goals.append(Goal(f"{name}: bare / train speed", 1 / speed, 1 / 0.95))
+        records.append(
+            {
+                "recipe": name,
+                "batch": recipe.batch,
+                "steps": steps,
+                "images_per_second": images / times["train"].median,
+                "speed_over_bare": speed,
+                "error": error,
+                **{kind: timing.as_dict() for kind, timing in times.items()},
+            }
+        )
+    print(
+        f"{steps} training steps, median (quartiles) of {repeats} in ms, channels_last;\n"
+        "bare: forward, backward and SGD on one fixed batch; train: the loop of `scalednl train`;\n"
+        "error: of the weights after one step of each on the same batch.\n"
+    )
+    print_table(HEAD, rows)
+    print_table(GOAL_HEAD, [goal.row() for goal in goals])
+    settings = {"repeats": repeats, "steps": steps, "layout": "channels_last"}
+    session.finish(
+        {"settings": settings, "rows": records, "goals": [g.as_dict() for g in goals]}, {}
+    )
+
+
+def _trainer(recipe: Experiment, steps: int, session: Session) -> Trainer:
+    """The loop over random images of CIFAR's size, as many as the steps need."""
+    draw, count = np.random.default_rng(0), steps * recipe.batch
+    images = draw.integers(0, 256, (count, 32, 32, 3), dtype=np.uint8)
+    split = Split(images, draw.integers(0, CLASSES, count))
+    names = [str(label) for label in range(CLASSES)]
+    data = ImageData("random", split, split, names, (0.5,) * 3, (0.25,) * 3)
+    on_gpu = session.device.startswith("cuda")
+    fabric = make_fabric(RunSettings(device="cuda" if on_gpu else "cpu", tensorboard=False))
+    return Trainer(recipe, data, initial_model(recipe, CLASSES), fabric)
+
+
+def _whole(recipe: Experiment, steps: int, session: Session) -> Callable[[], None]:
+    """An epoch of the loop, bookkeeping and all."""
+    trainer = _trainer(recipe, steps, session)
+    display = Display(recipe.epochs, quiet=True)
+
+    def step() -> None:
+        trainer.progress.begin_epoch()
+        trainer.train_epoch(Owner(), StopRequest(), display)
+
+    return step
+
+
+def _bare(recipe: Experiment, steps: int, session: Session) -> Callable[[], None]:
+    """The same number of steps on one batch that is there already."""
+    trainer = _trainer(recipe, 1, session)
+    batch = next(trainer.batches.epoch(0))
+    step = _bare_step(recipe, trainer, batch)
+
+    def several() -> None:
+        for _ in range(steps):
+            step()
+
+    return several
+
+
+def _bare_step(recipe: Experiment, trainer: Trainer, batch: Batch) -> Callable[[], None]:
+    network = trainer.network.train()
+    optimizer = torch.optim.SGD(
+        network.parameters(),
+        learning_rate(recipe, epoch=0, step=0, steps=len(trainer.batches)),
+        momentum=recipe.momentum,
+        weight_decay=recipe.weight_decay,
+    )
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        F.cross_entropy(network(batch.images), batch.labels).backward()
+        optimizer.step()
+
+    return step
+
+
+def _error(recipe: Experiment, session: Session) -> float:
+    """How far the weights of both are apart after one step on the same batch."""
+    small = replace(recipe, batch=16)
+    whole, bare = (_trainer(small, 1, session) for _ in range(2))
+    batch = next(whole.batches.epoch(0))
+    whole.network.train()
+    whole.train_step(batch)
+    _bare_step(small, bare, batch)()
+    pairs = zip(whole.network.parameters(), bare.network.parameters(), strict=True)
+    return max(relative_error(one, two) for one, two in pairs if two.any())

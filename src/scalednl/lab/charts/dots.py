@@ -1,0 +1,120 @@
+"""Rows of dots: one row a thing, one column of plots a quantity, values written beside the dots."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scalednl.lab.charts.svg import Axis, document, line, marker, text
+
+_TOP, _ROW, _PLOT, _GAP, _BOTTOM = 70, 23, 265, 56, 30
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A value with its spread; hollow dots are for what somebody else reported."""
+
+    value: float
+    words: str
+    low: float | None = None
+    high: float | None = None
+    hollow: bool = False
+    colour: str = ""
+    """Its own colour, where it is not that of its row"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A name, its colour, and the dots of each column; a row without dots is a heading."""
+
+    name: str
+    colour: str = "grey"
+    columns: Sequence[Sequence[Dot]] = ()
+
+
+def dot_chart(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Row],
+    *,
+    log: bool = False,
+    start: float | None = None,
+    reference: float | None = None,
+    names: float = 205,
+    foot: str = "",
+) -> str:
+    """Rows of dots over one axis per column.
+
+    `start` is the left end of the axes, `reference` a value that is marked by a stronger line.
+    """
+    height = _TOP + _ROW * len(rows) + _BOTTOM + (22 if foot else 0)
+    width = 12 + names + len(columns) * (_PLOT + _GAP)
+    parts = [text(12, 24, title, kind="title")]
+    for index, row in enumerate(rows):
+        heading = not row.columns
+        at = _TOP + _ROW * index + 15
+        parts.append(text(12 if heading else 26, at + 4, row.name, kind="" if heading else "soft"))
+    for index, column in enumerate(columns):
+        left = 12 + names + index * (_PLOT + _GAP)
+        values = [d for row in rows if row.columns for d in row.columns[index]]
+        parts += _column(column, rows, index, _axis(values, left, log, start), reference)
+    if foot:
+        parts.append(text(12, height - 10, foot, kind="soft"))
+    return document(width, height, title, parts)
+
+
+def _axis(dots: Sequence[Dot], left: float, log: bool, start: float | None) -> Axis:
+    assert dots, "a chart needs dots"
+    low = min(d.value if d.low is None else d.low for d in dots)
+    high = max(d.value if d.high is None else d.high for d in dots)
+    if log:
+        return Axis(low / 1.4, high * 1.4, left, left + _PLOT, log=True)
+    low = low if start is None else start
+    room = max(0.08 * (high - low), 0.02 * low)
+    return Axis(low, high + room, left, left + _PLOT, log=False)
+
+
+def _column(
+    title: str, rows: Sequence[Row], index: int, axis: Axis, reference: float | None
+) -> list[str]:
+    bottom = _TOP + _ROW * len(rows) + 6
+    parts = [text(axis.start, _TOP - 20, title)]
+    for value in _ticks(axis):
+        parts.append(line(axis(value), _TOP - 6, axis(value), bottom))
+        parts.append(text(axis(value), bottom + 15, f"{value:g}", anchor="middle", kind="soft"))
+    if reference is not None:
+        style = "stroke:currentColor;opacity:.6"
+        at = axis(reference)
+        parts.append(line(at, _TOP - 6, at, bottom, kind="", style=style))
+    for number, row in enumerate(rows):
+        parts += _dots(row, index, axis, _TOP + _ROW * number + 15)
+    return parts
+
+
+def _dots(row: Row, index: int, axis: Axis, at: float) -> list[str]:
+    """The dots of one row in one column, with their spreads and words."""
+    parts = []
+    dots = row.columns[index] if row.columns else ()
+    for dot in dots:
+        if dot.low is not None and dot.high is not None:
+            style = f"stroke:var(--{dot.colour or row.colour});stroke-width:2;opacity:.55"
+            parts.append(line(axis(dot.low), at, axis(dot.high), at, kind="", style=style))
+    for dot in sorted(dots, key=lambda d: not d.hollow):
+        colour = dot.colour or row.colour
+        parts.append(marker(axis(dot.value), at, colour, hollow=dot.hollow, says=dot.words))
+    return parts + _words(dots, axis, at, row.colour)
+
+
+def _ticks(axis: Axis) -> list[float]:
+    """Round values, and where a linear axis begins, unless that would crowd the first of them."""
+    ticks = axis.ticks()
+    if axis.log or (ticks and axis(ticks[0]) - axis.start < 24):
+        return ticks
+    return [axis.low, *ticks]
+
+
+def _words(dots: Sequence[Dot], axis: Axis, at: float, colour: str) -> list[str]:
+    """The first filled dot's words, right of the rightmost dot."""
+    said = [dot for dot in dots if not dot.hollow]
+    if not said:
+        return []
+    edge = max(axis(d.value if d.high is None else max(d.value, d.high)) for d in dots)
+    return [text(edge + 9, at + 4, said[0].words, colour=said[0].colour or colour)]

@@ -1,0 +1,50 @@
+"""The command line: `scalednl COMMAND`. One file a command; torch is imported when one runs."""
+
+import io
+import sys
+
+import tyro
+
+from scalednl import __version__
+from scalednl.errors import CommandError, UsageError
+from scalednl.lab.cli.attention import attention
+from scalednl.lab.cli.bench import bench
+from scalednl.lab.cli.data import data
+from scalednl.lab.cli.demo import demo
+from scalednl.lab.cli.eval import evaluate
+from scalednl.lab.cli.export import export
+from scalednl.lab.cli.report import report
+from scalednl.lab.cli.reproduce import reproduce
+from scalednl.lab.cli.train import train, train_command
+
+app = tyro.extras.SubcommandApp()
+app.command(bench, name="bench", help="Measure what the block costs on this machine.")
+app.command(demo)
+app.command(train)
+app.command(name="eval")(evaluate)
+app.command(attention)
+app.command(reproduce)
+app.command(data, name="data", help="Get, verify and list data sets.")
+app.command(report)
+app.command(export)
+
+
+def main() -> None:
+    """Run the command line; a mistake ends with a sentence and exit code 2, a failure with 1."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    if sys.argv[1:] in (["--version"], ["-V"]):
+        print(f"scalednl {__version__}")
+        return
+    try:
+        if sys.argv[1:2] == ["train"]:
+            # The recipe decides the defaults of all other options.
+            train_command(sys.argv[2:])
+            return
+        app.cli(prog="scalednl", description="Exact softmax-free non-local blocks for PyTorch.")
+    except CommandError as problem:
+        print(f"scalednl: {problem}", file=sys.stderr)
+        sys.exit(2 if isinstance(problem, UsageError) else 1)
+    except KeyboardInterrupt:
+        sys.exit(130)

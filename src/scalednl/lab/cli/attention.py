@@ -1,0 +1,143 @@
+"""`scalednl attention`: what the blocks of trained networks look at."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from scalednl.errors import UsageError
+from scalednl.lab.config import RunSettings
+
+Sources = Annotated[
+    tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN_OR_WEIGHTS ...")
+]
+Photos = Annotated[
+    tuple[Path, ...], tyro.conf.UseAppendAction, tyro.conf.arg(name="image", metavar="PHOTO")
+]
+Queries = Annotated[
+    tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(name="query", metavar="ROW,COLUMN")
+]
+Number = Annotated[int | None, tyro.conf.arg(metavar="N")]
+Folder = Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")]
+
+
+def attention(
+    sources: Sources,
+    photos: Photos = (),
+    images: Annotated[int, tyro.conf.arg(metavar="N")] = 500,
+    test_images: Number = None,
+    block: Annotated[str, tyro.conf.arg(metavar="BLOCK")] = "0",
+    head: Number = None,
+    queries: Queries = (),
+    data: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None,
+    root: Folder = None,
+    threads: Number = None,
+    out: Folder = None,
+    json: bool = False,
+) -> None:
+    """Show what the non-local blocks of trained networks look at, and score it.
+
+    Prints the scores of every block beside those of the untrained network, and the test error with
+    the maps of all blocks replaced. Writes the maps as in the paper's Figure 1 (of several networks
+    side by side), where chosen pixels look, and attention.json.
+
+    For example `scalednl attention runs/pairs-scaled-seed0`, or side by side
+    `scalednl attention runs/pairs-softmax-seed0 runs/pairs-scaled-seed0`, or
+    `scalednl attention net.safetensors --image photo.png --query 120,80 --query 30,200`.
+
+    Args:
+        sources: Run directories, or files of scalednl.save_model.
+        photos: Look at this picture, of any kind and size, instead of test images; give it again
+            for more.
+        images: Test images to score, the classes in their proportions.
+        test_images: Test images on which the network is tested with its maps replaced; all if not
+            given.
+        block: The block to draw, by number or path.
+        head: The head to draw; if not given, the first for the maps, all for the pixels.
+        queries: A pixel of the image, whose attention is drawn; give it again for more. Places
+            spread over the image if not given.
+        data: The data set; a run knows its own.
+        root: Where data sets are kept: $SCALEDNL_DATA or the platform's cache folder if not given.
+        threads: Processor threads for torch; its own default if not given.
+        out: Where to write: RUN/attention if not given, for a file NAME-attention beside it.
+        json: Print JSON instead of tables.
+    """
+    import json as encoder
+
+    import torch
+
+    from scalednl.lab.attention.run import Choices, show
+
+    if not sources:
+        raise UsageError("name a run directory, or a file of scalednl.save_model")
+    if threads is not None:
+        torch.set_num_threads(RunSettings(threads=threads).threads or 1)
+    choices = Choices(
+        int(block) if block.isdecimal() else block, head, tuple(_place(text) for text in queries)
+    )
+    shown = show(
+        sources,
+        choices,
+        photos=photos,
+        images=images,
+        test_images=test_images,
+        data=data,
+        root=root,
+        out=out,
+        quiet=json,
+    )
+    if json:
+        print(encoder.dumps(shown.records, indent=2))
+        return
+    for record in shown.records:
+        _print(record)
+    print("\n".join(str(path) for path in shown.written))
+
+
+def _place(text: str) -> tuple[int, int]:
+    parts = text.split(",")
+    if len(parts) != 2 or not all(part.strip().isdecimal() for part in parts):
+        raise UsageError(f"--query {text} is not ROW,COLUMN: give a pixel such as 12,20")
+    return int(parts[0]), int(parts[1])
+
+
+def _print(record: dict[str, Any]) -> None:
+    from scalednl.lab.console import print_table
+
+    images, data = record["images_scored"], record["data"]
+    what = f"{images:,} images of {data}" if data else f"{images} photo{'s' * (images != 1)}"
+    interval = "; mean (95 % interval over images)" if images > 1 else ""
+    print(f"{record['source']}: {record['model']}, on {what}{interval}\n")
+    blocks = record["blocks"]
+    names = list(blocks[0]["scores"])
+    if names:
+        head = ["score"]
+        for block in blocks:
+            head += [f"{block['name']} ({block['attention']})", "untrained"]
+        print_table(head, [_row(name, blocks) for name in names])
+        print(f"untrained: {record['untrained']['start']}\n")
+    else:
+        print("Its maps are too large to be scored.\n")
+    if record["ablations"]:
+        count, errors = record["ablations"]["images"], record["ablations"]["error_pct"]
+        rows = [[name, f"{error:.2f}"] for name, error in errors.items()]
+        print_table(["maps of all blocks", f"error on {count:,} test images, %"], rows)
+
+
+def _row(name: str, blocks: list[dict[str, Any]]) -> list[str]:
+    cells = [name]
+    for block in blocks:
+        cells += [_interval(block["scores"][name]), _number(block["untrained"][name]["mean"])]
+    return cells
+
+
+def _interval(summary: dict[str, Any]) -> str:
+    if summary["low"] is None:
+        return _number(summary["mean"])
+    return " ".join(
+        [_number(summary["mean"]), f"({_number(summary['low'])} to {_number(summary['high'])})"]
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.3f}"

@@ -1,0 +1,174 @@
+"""`scalednl data get|verify|list`."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from scalednl.errors import CommandError, UsageError
+
+Name = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
+Root = Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")]
+
+data = tyro.extras.SubcommandApp()
+
+
+@data.command
+def get(
+    name: Name,
+    source: Annotated[Path | None, tyro.conf.arg(name="from", metavar="PATH")] = None,
+    mirror: Annotated[str | None, tyro.conf.arg(metavar="URL")] = None,
+    root: Root = None,
+    force: bool = False,
+) -> None:
+    """Get a data set, check every byte of it, and store it for training.
+
+    Tries the official place, then mirrors; goes on where an earlier try stopped. A copy appears
+    only when it is whole. For example `scalednl data get cifar10`, or
+    `scalednl data get tiny-imagenet --from tiny-imagenet-200.zip`.
+
+    Args:
+        name: cifar10, cifar100 or tiny-imagenet.
+        source: An archive or folder that you already have, instead of the network.
+        mirror: The address of another copy of the archive, tried first.
+        root: Where data sets are kept: $SCALEDNL_DATA or the platform's cache folder if not given.
+        force: Get it again even if a sound copy is there.
+    """
+    from scalednl.lab.data.catalogue import find_info
+    from scalednl.lab.data.fetch import get as get_data
+    from scalednl.lab.data.store import data_root
+
+    info = find_info(name)
+    if info.embedded:
+        print(f"{name} is generated: there is nothing to get")
+        return
+    if source is not None and mirror is not None:
+        raise UsageError("--from and --mirror together make no sense: give one of them")
+    if source is not None and str(source).startswith(("http:", "https:")):
+        raise UsageError(f"{source} is an address: give it with --mirror")
+    if mirror is not None and not mirror.startswith(("http://", "https://")):
+        raise UsageError(f"--mirror {mirror} is no address: begin it with http:// or https://")
+    place = data_root(root)
+    found = get_data(info, place, _say(name), source=source, mirror=mirror, force=force)
+    print(
+        f"{info.title}: {found.train_images:,} training and {found.test_images:,} test images of "
+        f"{len(found.class_names)} classes, verified, in {place / name}"
+    )
+
+
+@data.command
+def verify(name: Name, root: Root = None) -> None:
+    """Compare a stored data set with its hashes and open every image.
+
+    For example `scalednl data verify cifar10`.
+
+    Args:
+        name: cifar10, cifar100 or tiny-imagenet.
+        root: Where data sets are kept: $SCALEDNL_DATA or the platform's cache folder if not given.
+    """
+    from scalednl.lab.data.catalogue import find_info
+    from scalednl.lab.data.fetch import verify as verify_data
+    from scalednl.lab.data.store import data_root
+
+    info = find_info(name)
+    if info.embedded:
+        print(f"{name} is generated: there is nothing to verify")
+        return
+    place = data_root(root)
+    found = verify_data(info, place)
+    images = found.train_images + found.test_images
+    print(f"{info.title}: {images:,} images are as they should be, in {place / name}")
+
+
+@data.command(name="list")
+def list_data(root: Root = None) -> None:
+    """Show which data sets are here, and where.
+
+    For example `scalednl data list --root /mnt/data`.
+
+    Args:
+        root: Where data sets are kept: $SCALEDNL_DATA or the platform's cache folder if not given.
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from scalednl.lab.data.catalogue import CATALOGUE
+    from scalednl.lab.data.store import data_root
+
+    place = data_root(root)
+    if os.path.lexists(place) and not place.is_dir():
+        raise CommandError(f"{place} is not a folder: choose another one with --root")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in ("name", "state", "size", "images", "classes", "path"):
+        table.add_column(
+            column,
+            justify="right" if column in ("size", "images", "classes") else "left",
+            overflow="fold",
+        )
+    for name in CATALOGUE:
+        table.add_row(*_row(name, place))
+    # A log or a pipe gets whole lines, whatever the terminal's width is taken to be.
+    Console(width=None if sys.stdout.isatty() else 200).print(table)
+
+
+@data.command
+def show(
+    name: Name,
+    to: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="PNG")],
+    images: Annotated[int, tyro.conf.arg(metavar="N")] = 12,
+    seed: int = 0,
+    root: Root = None,
+) -> None:
+    """Draw images of a data set with their labels, to see what it is.
+
+    For example `scalednl data show pairs pairs.png`.
+
+    Args:
+        name: One of the names of `scalednl data list`.
+        to: The picture to write.
+        images: How many.
+        seed: Another seed shows other images.
+        root: Where data sets are kept: $SCALEDNL_DATA or the platform's cache folder if not given.
+    """
+    if to.suffix.lower() != ".png":
+        raise UsageError(f"{to} is no name of a PNG picture: end it in .png")
+    if not to.parent.is_dir():
+        raise UsageError(f"{to.parent} is not a folder: make it first")
+    from scalednl.files import replacing
+    from scalednl.lab.data.contact_sheet import draw_sheet
+    from scalednl.lab.data.errors import explaining_disk_errors
+    from scalednl.lab.data.load import load_data
+
+    loaded = load_data(name, root)
+    sheet = draw_sheet(loaded, images, seed)
+    with explaining_disk_errors(to.parent), replacing(to) as temporary:
+        sheet.save(temporary, "PNG")
+    print(to)
+
+
+def _row(name: str, root: Path) -> tuple[str, ...]:
+    from scalednl.lab.config.experiment import GENERATED
+    from scalednl.lab.data.catalogue import CATALOGUE
+    from scalednl.lab.data.store import describe, size_on_disk
+
+    info, folder = CATALOGUE[name], root / name
+    if info.embedded:
+        usual = GENERATED[name]()
+        images = f"{usual.train_images + usual.test_images:,}"
+        return name, "embedded", "-", images, str(usual.classes), "generated"
+    if not os.path.lexists(folder):
+        return name, f"not here: scalednl data get {name}", "-", "-", "-", "-"
+    size = f"{size_on_disk(folder) / 1e6:,.0f} MB"
+    try:
+        found = describe(folder, name)
+    except CommandError:
+        return name, f"damaged: scalednl data get {name}", size, "-", "-", str(folder)
+    images = f"{found.train_images + found.test_images:,}"
+    return name, "ready", size, images, str(len(found.class_names)), str(folder)
+
+
+def _say(name: str) -> Callable[[str], None]:
+    return lambda sentence: print(f"{name}: {sentence}", file=sys.stderr, flush=True)

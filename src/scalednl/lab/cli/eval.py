@@ -1,0 +1,58 @@
+"""`scalednl eval`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from scalednl.errors import UsageError
+
+
+def evaluate(
+    source: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN_OR_WEIGHTS")],
+    data: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None,
+    limit: Annotated[int | None, tyro.conf.arg(metavar="N")] = None,
+    classes: bool = False,
+    json: bool = False,
+    threads: Annotated[int | None, tyro.conf.arg(metavar="N")] = None,
+    root: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None,
+) -> None:
+    """Test a trained network.
+
+    For example `scalednl eval runs/pairs-scaled-seed0 --classes`, or
+    `scalednl eval net.safetensors --data cifar10`.
+
+    Args:
+        source: A run directory, or a file of scalednl.save_model.
+        data: The data set; a run knows its own.
+        limit: Test on so many images only, the classes in their proportions.
+        classes: Show the error of every class.
+        json: Print JSON instead.
+        threads: Processor threads for torch; its own default if not given.
+        root: Where data sets are kept: $SCALEDNL_DATA or the platform's cache folder if not given.
+    """
+    import json as encoder
+
+    import torch
+
+    from scalednl.lab.training.evaluate import evaluate_source
+
+    if threads is not None:
+        if threads < 1:
+            raise UsageError(f"--threads {threads} makes no sense: give 1 or more")
+        torch.set_num_threads(threads)
+    found = evaluate_source(source, data, limit, root)
+    if json:
+        print(encoder.dumps(found, indent=2))
+        return
+    print(
+        f"{source}: test error {found['test_error_pct']:.2f} %, loss {_loss(found['test_loss'])}, "
+        f"on {found['images']:,} images of {found['data']}"
+    )
+    if classes:
+        for name, error in found["class_error_pct"].items():
+            print(f"  {name:30} {'-' if error is None else f'{error:.2f} %'}")
+
+
+def _loss(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.4f}"

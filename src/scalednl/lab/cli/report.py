@@ -1,0 +1,41 @@
+"""`scalednl report`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from scalednl.errors import UsageError
+
+
+def report(
+    runs: Annotated[list[Path], tyro.conf.Positional, tyro.conf.arg(metavar="RUNS")],
+    out: Annotated[Path, tyro.conf.arg(name="out", aliases=("-o",), metavar="FILE")] = Path(
+        "report.html"
+    ),
+    bench: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FOLDER")] = (),
+) -> None:
+    """Make one page of run directories: tables, curves, claims, cost, attention.
+
+    The page is a single file that opens from disk; report.md and report.json are written beside it.
+
+    For example `scalednl report runs -o report.html`, or
+    `scalednl report runs --bench benchmarks/results -o page.html`.
+
+    Args:
+        runs: Run directories, or folders of them.
+        out: The page.
+        bench: More folders with records of `scalednl bench --out FOLDER`.
+    """
+    from scalednl.lab.report.write import write_report
+
+    if not runs:
+        raise UsageError(
+            "name a run directory or a folder of them, for example: scalednl report runs"
+        )
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise UsageError(f"-o {out} must end in .html: report.md and report.json go beside it")
+    for folder in bench:
+        if not folder.is_dir():
+            raise UsageError(f"--bench {folder} is not a folder")
+    print(write_report(runs, out, bench))

@@ -1,0 +1,197 @@
+"""`scalednl train`."""
+
+import shlex
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from scalednl.errors import CommandError, UsageError
+from scalednl.lab.config import Experiment, RunSettings
+
+if TYPE_CHECKING:
+    from scalednl.lab.records.run import RunFolder
+    from scalednl.lab.training.run import Outcome
+
+HELP = """usage: scalednl train RECIPE [OPTIONS]
+       scalednl train RUN_DIRECTORY
+       scalednl train --list
+
+Train a network into a run directory. Interrupt it whenever you like: the same command, or the run
+directory's name, goes on from there to the same result.
+
+  scalednl train pairs-scaled                         embedded data, under a minute
+  scalednl train cifar10-preresnet56-scaled --seed 3  the paper's recipe
+  scalednl train cifar10-preresnet20-scaled-short --limit 10000 --epochs 5
+  scalednl train cifar10-preresnet56-scaled --block.heads 8 --lr 0.05 --out runs/mine
+  scalednl train cifar10-preresnet56-scaled --dry-run what it will cost
+  scalednl train runs/mine                            go on
+  torchrun --nproc-per-node 2 -m scalednl train pairs-scaled
+                                                      two processes, or machines
+
+`scalednl train RECIPE --help` lists all options with the recipe's values.
+"""
+
+
+@dataclass(frozen=True)
+class TrainArguments:
+    """What may follow a recipe's name."""
+
+    experiment: Annotated[Experiment, tyro.conf.arg(name="")]
+    run: Annotated[RunSettings, tyro.conf.arg(name="")] = field(default_factory=RunSettings)
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
+    """The run directory; runs/RECIPE-seedN if not given"""
+    root: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
+    """Where data sets are kept: $SCALEDNL_DATA or the platform's cache folder if not given"""
+    dry_run: bool = False
+    """Print parameters, multiply-adds, memory, steps and time, and stop"""
+
+
+def train(recipe: tyro.conf.Positional[str]) -> None:
+    """Train a network by a recipe, or go on with a run.
+
+    `scalednl train --help` tells more.
+
+    Args:
+        recipe: A name of `scalednl train --list`, or a run directory.
+    """
+    train_command([recipe])
+
+
+def train_command(arguments: list[str]) -> None:
+    """`scalednl train` with these arguments; the recipe gives the others their defaults."""
+    if not arguments or arguments[0] in ("--help", "-h"):
+        print(HELP, end="", file=sys.stdout if arguments else sys.stderr)
+        sys.exit(0 if arguments else 2)
+    if arguments[0] == "--list":
+        _list()
+        return
+    name, rest = arguments[0], arguments[1:]
+    if name.startswith("-"):
+        raise UsageError(f"name a recipe before {name}: `scalednl train --list` shows them")
+    parsed = _parse(name, rest)
+    out = parsed.out or _default_folder(parsed.experiment)
+    if parsed.dry_run:
+        _dry_run(parsed)
+        return
+    _finish(_run(parsed, out), out)
+
+
+def _parse(name: str, rest: list[str]) -> TrainArguments:
+    from scalednl.lab.paper.recipes import find_recipe, recipes
+    from scalednl.lab.records.run import RunFolder
+
+    folder = RunFolder(Path(name))
+    if name not in recipes() and folder.exists():
+        default = _as_before(folder)
+    else:
+        default = TrainArguments(find_recipe(name))
+    try:
+        return tyro.cli(TrainArguments, default=default, args=rest, prog=f"scalednl train {name}")
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def _as_before(folder: "RunFolder") -> TrainArguments:
+    """What a run was begun with, so that its name alone goes on as it was."""
+    experiment, run = folder.read_config()
+    try:
+        settings = RunSettings(**run["settings"])
+        root = None if run["root"] is None else Path(run["root"])
+    except (KeyError, TypeError) as error:
+        raise CommandError(
+            f"{folder.path / 'config.json'} is not one of this version: {error}"
+        ) from error
+    return TrainArguments(experiment, settings, folder.path, root)
+
+
+def _default_folder(experiment: Experiment) -> Path:
+    """runs/RECIPE-seedN, and a few letters more where something was overridden."""
+    from dataclasses import replace
+
+    from scalednl.lab.paper.recipes import recipes
+
+    usual = recipes().get(experiment.recipe)
+    name = f"{Path(experiment.recipe).name}-seed{experiment.seed}"
+    if usual is None or replace(usual, seed=experiment.seed) != experiment:
+        name += f"-{experiment.digest[:6]}"
+    return Path("runs") / name
+
+
+def _run(parsed: TrainArguments, out: Path) -> "Outcome":
+    import warnings
+
+    from scalednl.lab.training.devices import is_first_process
+    from scalednl.lab.training.run import run
+
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: print(
+            f"scalednl: {message}", file=sys.stderr, flush=True
+        )
+        # torch's note on layouts of 1x1 weights, once a rank; it costs nothing here.
+        warnings.filterwarnings("ignore", message="Grad strides do not match")
+        try:
+            return run(parsed.experiment, out, parsed.run, root=parsed.root)
+        except ValueError as error:
+            raise CommandError(str(error)) from error
+        except RuntimeError:
+            # Another rank has failed and said why; this one lost its connection to it.
+            if is_first_process():
+                raise
+            sys.exit(1)
+
+
+def _finish(outcome: "Outcome", out: Path) -> None:
+    from scalednl.lab.console import emit
+    from scalednl.lab.training.devices import is_first_process
+    from scalednl.lab.training.run_writer import summary
+
+    if is_first_process():
+        emit(f"{out}: {summary(outcome.result)}")
+        if outcome.status == "interrupted":
+            emit(f"Go on with: scalednl train {shlex.quote(str(out))}")
+    if outcome.status == "interrupted":
+        sys.exit(128 + outcome.signal if is_first_process() else 0)
+
+
+def _dry_run(parsed: TrainArguments) -> None:
+    import torch
+
+    from scalednl.lab.training.devices import make_fabric
+    from scalednl.lab.training.loop import Trainer
+    from scalednl.lab.training.plan import plan_run
+    from scalednl.lab.training.setup import (
+        check_batch,
+        experiment_data,
+        initial_model,
+        load_backbone,
+        pretrained_file,
+    )
+
+    if parsed.run.devices * parsed.run.nodes > 1:
+        raise UsageError("--dry-run plans for one device: leave out --devices and --nodes")
+    if parsed.run.threads is not None:
+        torch.set_num_threads(parsed.run.threads)
+    data = experiment_data(parsed.experiment, parsed.root)
+    network = initial_model(parsed.experiment, len(data.class_names))
+    check_batch(parsed.experiment, data, world=1)
+    if parsed.experiment.finetune:
+        load_backbone(network, pretrained_file(parsed.experiment))
+    fabric = make_fabric(parsed.run)
+    print(plan_run(Trainer(parsed.experiment, data, network, fabric), data))
+
+
+def _list() -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from scalednl.lab.paper.recipes import describe, recipes
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("recipe", no_wrap=True)
+    table.add_column("what")
+    for name, recipe in recipes().items():
+        table.add_row(name, describe(recipe))
+    Console(width=None if sys.stdout.isatty() else 120).print(table)

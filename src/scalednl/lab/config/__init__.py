@@ -1,0 +1,12 @@
+"""Frozen configurations: what was asked for, checked when it is made. Imports no torch."""
+
+from scalednl.lab.config.experiment import Experiment
+from scalednl.lab.config.generated import PairsConfig, RecallConfig
+from scalednl.lab.config.settings import RunSettings
+
+__all__ = [
+    "Experiment",
+    "PairsConfig",
+    "RecallConfig",
+    "RunSettings",
+]

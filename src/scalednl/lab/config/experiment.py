@@ -1,0 +1,194 @@
+"""One experiment: all that decides its outcome, and nothing else."""
+
+import hashlib
+import json
+import math
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
+from typing import Any, Literal
+
+from scalednl.config import NonLocalConfig
+from scalednl.errors import UsageError
+from scalednl.lab.config.generated import PairsConfig, RecallConfig
+
+Schedule = Literal["steps", "one-cycle"]
+
+GENERATED = {"pairs": PairsConfig, "recall": RecallConfig}
+"""Data sets that are generated, and the type of the field of the same name with their options"""
+
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("recipe", "data", "model", "schedule"), str),
+    **dict.fromkeys(("epochs", "batch", "accumulate", "seed"), int),
+    **dict.fromkeys(("lr", "momentum", "weight_decay", "label_smoothing"), (int, float)),
+}
+"""What a file must have under these names"""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A network trained on a data set by a recipe, from a seed.
+
+    Two experiments that differ only in `block` start from the same backbone and see the same
+    batches, so their seeds pair.
+    """
+
+    recipe: str = "custom"
+    """The name that it began from"""
+    data: str = "cifar10"
+    model: str = "preresnet56"
+    block: NonLocalConfig = field(default_factory=NonLocalConfig)
+    """The stack of non-local blocks; `blocks=0` is the network without"""
+    position: bool | None = None
+    """The fixed encoding before the stack; None: on where there are blocks"""
+    epochs: int = 164
+    batch: int = 128
+    """Images of a step, over all processes"""
+    accumulate: int = 1
+    """Parts that a step is cut into to save memory; batch norm sees the parts"""
+    lr: float = 0.1
+    """The largest learning rate"""
+    schedule: Schedule = "steps"
+    """"steps" divides by 10 at the milestones; "one-cycle" goes up, then down, step by step"""
+    milestones: tuple[int, ...] = (81, 122)
+    """Epochs, counted from 0"""
+    momentum: float = 0.9
+    weight_decay: float = 1e-4
+    """On all parameters, batch norm's too"""
+    label_smoothing: float = 0.0
+    augment: bool = True
+    """The data set's own augmentation"""
+    limit: int | None = None
+    """Training images, drawn by the seed with the classes in their proportions; None: all"""
+    test_limit: int | None = None
+    """Test images, the same for every seed"""
+    test_last: int | None = None
+    """Test only after this many last epochs; None: after every epoch"""
+    finetune: bool = False
+    """Begin from the weights of a network without blocks"""
+    weights: str | None = None
+    """The run or file to fine-tune"""
+    pairs: PairsConfig = field(default_factory=PairsConfig)
+    """Options of the data set `pairs`; other data sets ignore them"""
+    recall: RecallConfig = field(default_factory=RecallConfig)
+    """Options of the data set `recall`; other data sets ignore them"""
+    recalibrate: int = 0
+    """Training batches over which batch norm's statistics are estimated before a test; 0: off"""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch", "accumulate"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"--{name} {getattr(self, name)} makes no sense: give 1 or more")
+        if self.recalibrate < 0:
+            raise UsageError(f"--recalibrate must be at least 0, got {self.recalibrate}")
+        for name in ("limit", "test_limit", "test_last"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                flag = name.replace("_", "-")
+                raise UsageError(f"--{flag} must be at least 1, got {value}")
+        for name in ("lr", "momentum", "weight_decay"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0):
+                flag = name.replace("_", "-")
+                raise UsageError(f"--{flag} {value} makes no sense: give 0 or more")
+        if not 0 <= self.label_smoothing < 1:
+            raise UsageError(f"--label-smoothing {self.label_smoothing} is not in 0 to 1")
+        if (
+            list(self.milestones) != sorted(set(self.milestones))
+            or min(self.milestones, default=0) < 0
+        ):
+            raise UsageError(f"--milestones {self.milestones} are not epochs in rising order")
+        if self.accumulate > self.batch:
+            raise UsageError(f"a batch of {self.batch} cannot be cut into {self.accumulate} parts")
+        if self.weights is not None and not self.finetune:
+            raise UsageError(
+                f"--weights {self.weights} is for fine-tuning: add --finetune, or take a recipe "
+                "whose name ends in -finetune"
+            )
+
+    def is_tested_after(self, epoch: int) -> bool:
+        """Whether the network is tested after an epoch, counted from 0."""
+        return self.test_last is None or epoch >= self.epochs - self.test_last
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for a file, without the options of generated data sets not in use."""
+        values = asdict(self)
+        for name in GENERATED.keys() - {self.data}:
+            del values[name]
+        values["milestones"] = list(self.milestones)
+        return values
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Experiment":
+        """Undo `as_dict`; unknown names fail."""
+        values = dict(values)
+        values["block"] = NonLocalConfig(**values["block"])
+        for name, kind in GENERATED.items():
+            # Older files hold options of `pairs` for every data set.
+            options = values.pop(name, {})
+            if values["data"] == name:
+                values[name] = kind(**options)
+        values["milestones"] = tuple(values["milestones"])
+        for name, expected in _KINDS.items():
+            if not isinstance(values.get(name), expected):
+                raise TypeError(f"{name} is {values.get(name)!r}")
+        return cls(**values)
+
+    @property
+    def digest(self) -> str:
+        """Twelve letters that differ when anything does."""
+        return _letters(self.as_dict())
+
+    @cached_property
+    def cell(self) -> str:
+        """Twelve letters that runs share when only their seeds make their results differ.
+
+        Left out are the seed, names, where pretrained weights lie, how products are bracketed, and
+        options that this experiment does not use.
+        """
+        values = self.as_dict()
+        for name in ("recipe", "seed", "weights"):
+            del values[name]
+        for name in ("lr", "momentum", "weight_decay", "label_smoothing"):
+            values[name] = float(values[name])
+        if self.schedule == "one-cycle":
+            del values["milestones"]
+        if not self.recalibrate:
+            del values["recalibrate"]
+        if self.position is None:
+            values["position"] = self.block.blocks > 0
+        if self.block.blocks == 0:
+            del values["block"]
+        else:
+            del values["block"]["order"], values["block"]["memory"]
+            if self.block.init is None:
+                values["block"]["init"] = 0.01 if self.block.attention == "softmax" else "he"
+            elif not isinstance(self.block.init, str):
+                values["block"]["init"] = float(self.block.init)
+        return _letters(values)
+
+    @property
+    def generated(self) -> PairsConfig | RecallConfig | None:
+        """Options of the data set, if it is a generated one."""
+        return getattr(self, self.data) if self.data in GENERATED else None
+
+    def differences(self, other: "Experiment") -> list[str]:
+        """What another experiment has otherwise, as `name: ours, theirs`."""
+        mine, theirs = _flat(self), _flat(other)
+        return [f"{key}: {mine[key]}, {theirs[key]}" for key in mine if mine[key] != theirs[key]]
+
+
+def _letters(values: dict[str, Any]) -> str:
+    text = json.dumps(values, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+
+
+def _flat(experiment: Experiment) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for item in fields(experiment):
+        value = getattr(experiment, item.name)
+        if isinstance(value, NonLocalConfig | PairsConfig | RecallConfig):
+            flat |= {f"{item.name}.{name}": part for name, part in asdict(value).items()}
+        else:
+            flat[item.name] = value
+    return flat

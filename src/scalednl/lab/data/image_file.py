@@ -1,0 +1,32 @@
+"""Pictures that may be damaged or made to do harm."""
+
+import io
+import warnings
+
+import numpy as np
+from PIL import Image
+
+from scalednl.lab.data.errors import DataError
+from scalednl.lab.data.splits import Bytes
+
+
+def read_picture(content: bytes, kind: str, name: str, width: int, heights: range) -> Bytes:
+    """The RGB pixels of a JPEG or PNG, refused before decoding if it has not the right size."""
+    try:
+        with warnings.catch_warnings():
+            # Odd metadata, which is nobody's concern here.
+            warnings.simplefilter("ignore")
+            with Image.open(io.BytesIO(content), formats=[kind]) as image:
+                size = image.size
+                pixels = (
+                    np.asarray(image.convert("RGB"))
+                    if size[0] == width and size[1] in heights
+                    else None
+                )
+    except Exception as error:
+        # Pillow answers damage with errors of many kinds, and with pictures that claim to be huge.
+        raise DataError(f"{name} is not a sound {kind} picture: get the copy again") from error
+    if pixels is None:
+        high = heights.start if len(heights) == 1 else f"{heights.start} to {heights.stop - 1}"
+        raise DataError(f"{name} is {size[0]} x {size[1]} pixels, not {width} x {high}")
+    return pixels

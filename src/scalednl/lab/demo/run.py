@@ -1,0 +1,52 @@
+"""`scalednl demo` from start to end."""
+
+import time
+from pathlib import Path
+
+import torch
+from rich.console import Console
+
+from scalednl.lab.attention.record import record_run
+from scalednl.lab.demo.cost import measure_cost
+from scalednl.lab.demo.training import train_all
+from scalednl.lab.report.write import write_report
+from scalednl.lab.training.run_writer import writing
+
+IMAGES = 200
+"""Whose attention is scored"""
+
+
+def run(out: Path, threads: int | None = None) -> int | None:
+    """Train, measure, look, and write the page; the number of the signal that interrupted it.
+
+    What is finished in the folder stays, so an interrupted demonstration goes on.
+    """
+    start = time.perf_counter()
+    if threads is not None:
+        torch.set_num_threads(threads)
+    console = Console(highlight=False)
+    console.print(
+        "[bold]1. Can it compare two places?[/]  Each image of `pairs` has a red and a blue "
+        "grating at opposite edges; the class is the difference of their angles. Without a block, "
+        "no unit of the network sees both.\n"
+    )
+    trained = train_all(out, threads, console)
+    if trained.signal:
+        return trained.signal
+    console.print(
+        "\n[bold]2. What does it cost?[/]  One block, forward and backward; all scaled rows "
+        "compute the same numbers.\n"
+    )
+    with writing(out):
+        measure_cost(out, console)
+    console.print("\n[bold]3. Where does it look?[/]  Scoring the attention maps ...")
+    for path in trained.with_blocks:
+        record_run(path, images=IMAGES, quiet=True)
+    page = write_report([out], out / "report.html")
+    console.print(
+        f"\n[dim]{time.perf_counter() - start:.0f} s. The page has curves, maps to touch and the "
+        "paper's tables; `scalednl reproduce all --scale smoke` fills them. Open:[/]"
+    )
+    # Alone on its line, and whole however narrow the terminal is.
+    print(page.resolve(), flush=True)
+    return None

@@ -1,0 +1,179 @@
+"""Every table and figure of the paper as a grid of trainings, and the controls that it lacks."""
+
+from difflib import get_close_matches
+from functools import cache
+
+from scalednl.errors import UsageError
+from scalednl.lab.paper.controls import controls
+from scalednl.lab.paper.evidence import evidence_lines
+from scalednl.lab.paper.grids import BLOCKS, CIFAR, NETWORKS, Artefact, Cell, cifar56
+from scalednl.lab.paper.scales import TINY, Setting
+from scalednl.lab.paper.tables import printed
+
+SHARES = (1, 2, 4, 8)
+"""Figure 2's axis, whose values the paper does not print: C / share embedding channels"""
+
+
+@cache
+def artefacts() -> dict[str, Artefact]:
+    """All of them by name, in the paper's order, the controls last."""
+    return {
+        artefact.name: artefact.with_marks()
+        for artefact in (
+            *(_table1(), _table2(), _table3(), _table4(), _figure1(), _figure2()),
+            *controls(),
+        )
+    }
+
+
+def find_artefacts(names: list[str]) -> list[Artefact]:
+    """Those named, each once.
+
+    "all" is every table, figure and control, "controls" what the paper lacks, "evidence" the
+    declared plan of `paper.evidence`, line by line.
+    """
+    lines = {line.artefact.name: line.artefact for line in evidence_lines()}
+    known = artefacts() | lines
+    groups = {
+        "all": list(artefacts()),
+        "controls": [name for name in artefacts() if known[name].is_control],
+        "evidence": list(lines),
+    }
+    found: dict[str, Artefact] = {}
+    for name in names:
+        if name not in known and name not in groups:
+            near = get_close_matches(name, [*known, *groups], n=3, cutoff=0.4)
+            there = f"there are: {', '.join([*artefacts(), *groups])}"
+            hint = f"did you mean {' or '.join(near)}?" if near else there
+            raise UsageError(f"no table or figure is called {name!r}: {hint}")
+        found |= {member: known[member] for member in groups.get(name, [name])}
+    return list(found.values())
+
+
+def _table1() -> Artefact:
+    table = printed("table1_importance")
+    cells = [
+        Cell(
+            row["attention"],
+            view,
+            cifar56(row["dataset"], row["attention"], **({} if view == "base" else {"view": view})),
+            error,
+        )
+        for row in table["rows"]
+        for view, error in zip(table["columns"], row["error"], strict=True)
+    ]
+    return Artefact(
+        "table1_importance",
+        "Table 1. What attention needs of its vectors",
+        "Test error (%) with theta and phi whole, with their magnitudes only, and with their "
+        "directions only. One head (inferred).",
+        tuple(cells),
+    )
+
+
+def _table2() -> Artefact:
+    table = printed("table2_initialization")
+    inits = {"he": "he", "std=0.01": 0.01, "std=0.0": 0.0}
+    cells = [
+        Cell(
+            row["attention"],
+            column,
+            Setting(
+                row["dataset"],
+                NETWORKS[row["model"]],
+                row["attention"],
+                options=(("init", inits[column]),),
+            ),
+            error,
+        )
+        for row in table["rows"]
+        for column, error in zip(table["columns"], row["error"], strict=True)
+    ]
+    return Artefact(
+        "table2_initialization",
+        "Table 2. How the embeddings start",
+        "Test error (%) by the initialisation of theta, phi, g and out. One head (inferred). "
+        "All zero is a block that never learns, so both rows of that column are the network with "
+        "the position encoding alone.",
+        tuple(cells),
+    )
+
+
+def _table3() -> Artefact:
+    table = printed("table3_heads")
+    cells = [
+        Cell(
+            attention,
+            f"{heads} heads" if heads != 1 else "1 head",
+            cifar56(data, attention if heads else "plain", heads=heads or 1),
+            error,
+        )
+        for data in CIFAR
+        for attention in BLOCKS
+        for heads, error in zip(table["heads"], table[attention][f"{data}_error"], strict=True)
+    ]
+    return Artefact(
+        "table3_heads",
+        "Table 3. How many heads",
+        "Test error (%) by the number of heads; 0 is the network without blocks. What heads cost "
+        "stands under Cost.",
+        tuple(cells),
+    )
+
+
+def _table4() -> Artefact:
+    table = printed("table4_backbones")
+    cells = [
+        Cell(
+            "4 heads",
+            attention,
+            Setting(row["dataset"], NETWORKS[row["model"]], attention, heads=4),
+            error,
+        )
+        for row in table["rows"]
+        for attention, error in zip(table["columns"], row["error"], strict=True)
+    ]
+    return Artefact(
+        "table4_backbones",
+        "Table 4. Other networks and data",
+        "Test error (%) of networks with three blocks of four heads; miniatures on pairs have "
+        "one block.",
+        tuple(cells),
+    )
+
+
+def _figure1() -> Artefact:
+    places = [(data, "preresnet56") for data in CIFAR] + [(TINY, "preresnet50_tiny")]
+    cells = [
+        Cell("maps", attention, Setting(data, network, attention, heads=4))
+        for data, network in places
+        for attention in BLOCKS
+    ]
+    return Artefact(
+        "figure1_attention_maps",
+        "Figure 1. Attention maps",
+        "Every row is a query pixel, every column a key pixel. The paper sees vertical lines with "
+        "softmax, few keys that every query attends to, and none without. The table has the test "
+        "error (%) of the runs whose maps are looked at.",
+        tuple(cells),
+    )
+
+
+def _figure2() -> Artefact:
+    cells = [
+        Cell(
+            attention,
+            "C" if share == 1 else f"C/{share}",
+            cifar56(data, attention, embed_share=share),
+        )
+        for data in CIFAR
+        for attention in BLOCKS
+        for share in SHARES
+    ]
+    return Artefact(
+        "figure2_embedding_channels",
+        "Figure 2. Fewer embedding channels",
+        "Test error (%) as the embedding shrinks from the block's C channels. One head (inferred). "
+        "The paper prints a curve without values.",
+        tuple(cells),
+    )

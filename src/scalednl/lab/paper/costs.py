@@ -1,0 +1,148 @@
+"""What a training costs, from its sizes alone: multiply-adds, and hours at a rate.
+
+A step is counted as three forward passes: one forward, two for the gradients of inputs and weights.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from scalednl.config import NonLocalConfig
+from scalednl.lab.config import Experiment
+from scalednl.lab.paper.tables import printed
+from scalednl.ops.costs import Setting, cost
+from scalednl.options import orders_of
+
+PASSES = 3
+"""Forward passes that a training step costs"""
+SIDES = {"cifar10": 32, "cifar100": 32, "tiny-imagenet": 56}
+"""Of the images as the networks see them"""
+IMAGES = {"cifar10": 50_000, "cifar100": 50_000, "tiny-imagenet": 100_000}
+CLASSES = {"cifar10": 10, "cifar100": 100, "tiny-imagenet": 200}
+CPU_THREAD_RATE = 1.8e10
+"""Multiply-adds a second of one thread of a 2.8 GHz Xeon in fp32: `scalednl bench train` measured
+16 G with PreResNet-56 and 22 G with PreResNet-20"""
+
+
+@dataclass(frozen=True)
+class Network:
+    """The shape of a residual network."""
+
+    stem_kernel: int
+    stem: int
+    """Channels after the stem"""
+    depths: tuple[int, ...]
+    """Residual blocks of each stage"""
+    planes: tuple[int, ...]
+    bottleneck: bool
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Channels after each stage."""
+        return tuple(planes * (4 if self.bottleneck else 1) for planes in self.planes)
+
+
+def network(name: str) -> Network:
+    """The shape behind a name of the paper's grids."""
+    if found := re.fullmatch(r"preresnet(\d+)", name):
+        depth = int(found[1])
+        basic = depth < 44
+        blocks = (depth - 2) // (6 if basic else 9)
+        return Network(3, 16, (blocks,) * 3, (16, 32, 64), not basic)
+    if found := re.fullmatch(r"wrn(\d+)_(\d+)", name):
+        blocks, width = (int(found[1]) - 4) // 6, int(found[2])
+        return Network(3, 16, (blocks,) * 3, (16 * width, 32 * width, 64 * width), False)
+    if name != "preresnet50_tiny":
+        raise ValueError(f"no grid of the paper has {name}")
+    return Network(7, 64, (3, 4, 6, 3), (64, 128, 256, 512), True)
+
+
+@lru_cache(maxsize=1024)
+def multiply_adds(name: str, block: NonLocalConfig, size: tuple[int, int], classes: int) -> int:
+    """Of one forward pass of one image; `size` is its height and width."""
+    shape = network(name)
+    total = shape.stem_kernel**2 * 3 * shape.stem * size[0] * size[1]
+    width = shape.stem
+    for index, (depth, planes) in enumerate(zip(shape.depths, shape.planes, strict=True), 1):
+        for number in range(depth):
+            before = size[0] * size[1]
+            if index > 1 and number == 0:
+                size = (size[0] + 1) // 2, (size[1] + 1) // 2
+            total += _residual(shape.bottleneck, width, planes, before, size[0] * size[1])
+            width = shape.widths[index - 1]
+        if index == block.stage:
+            total += block.blocks * _attention(block, width, size[0] * size[1])
+    return total + width * classes
+
+
+def _residual(bottleneck: bool, inputs: int, planes: int, before: int, after: int) -> int:
+    """One residual block from `before` to `after` pixels."""
+    outputs = planes * (4 if bottleneck else 1)
+    shortcut = inputs * outputs * after if before != after or inputs != outputs else 0
+    if bottleneck:
+        inner = inputs * planes * before + (9 * planes * planes + planes * outputs) * after
+    else:
+        inner = (9 * inputs * planes + 9 * planes * planes) * after
+    return inner + shortcut
+
+
+def _attention(block: NonLocalConfig, channels: int, pixels: int) -> int:
+    """One non-local block, in the order that it would choose."""
+    setting = Setting(
+        channels,
+        block.embed_channels or channels,
+        block.heads,
+        block.attention,
+        block.view,
+        bias=block.bias,
+        batch_norm=False,
+        training=False,
+    )
+    order = block.order
+    if order == "auto" and block.attention == "softmax":
+        order = "fused"
+    usable = orders_of(block.attention, block.view, key_pool=block.key_pool)
+    orders = [name for name, why_not in usable.items() if not why_not and order in ("auto", name)]
+    costs = [cost(name, False, setting, pixels, pixels) for name in orders]
+    return min(costs, key=lambda found: found.work).multiply_adds
+
+
+def training_multiply_adds(experiment: Experiment) -> int:
+    """Of all training steps of an experiment."""
+    return PASSES * image_multiply_adds(experiment) * train_images(experiment) * experiment.epochs
+
+
+def image_multiply_adds(experiment: Experiment) -> int:
+    """Of one image, forward."""
+    options, data = experiment.generated, experiment.data
+    size = (SIDES[data],) * 2 if options is None else (options.height, options.width)
+    return multiply_adds(experiment.model, experiment.block, size, num_classes(experiment))
+
+
+def num_classes(experiment: Experiment) -> int:
+    """Classes of an experiment's data."""
+    options = experiment.generated
+    return CLASSES[experiment.data] if options is None else options.classes
+
+
+def chance_error_pct(experiment: Experiment) -> float:
+    """The error of guessing, which is what a diverged training counts as."""
+    return 100 * (1 - 1 / num_classes(experiment))
+
+
+def train_images(experiment: Experiment) -> int:
+    """Images of an epoch."""
+    options = experiment.generated
+    images = IMAGES[experiment.data] if options is None else options.train_images
+    return experiment.limit or images
+
+
+def paper_gpu_rate() -> float:
+    """Multiply-adds per second of the paper's GPU, from Table 3's step without blocks.
+
+    The batch of that step is not printed; it is taken to be the training batch, 128.
+    """
+    table = printed("table3_heads")
+    milliseconds = dict(zip(table["heads"], table["scaled"]["train_step_ms"], strict=True))[0]
+    plain = multiply_adds("preresnet56", NonLocalConfig(blocks=0), (32, 32), 10)
+    return PASSES * plain * printed("training")["cifar"]["batch"] / (milliseconds / 1000)

@@ -1,0 +1,71 @@
+"""Grids of trainings: what tables and figures of the paper, and controls, consist of."""
+
+from dataclasses import dataclass, replace
+
+from scalednl.lab.config import Experiment
+from scalednl.lab.paper.inferred import inferred_cell, inferred_figure
+from scalednl.lab.paper.scales import Scale, Setting
+
+CIFAR = ("cifar10", "cifar100")
+BLOCKS = ("softmax", "scaled")
+NETWORKS = {
+    "PreResNet32": "preresnet32",
+    "PreResNet56": "preresnet56",
+    "PreResNet110": "preresnet110",
+    "WRN-28-10": "wrn28_10",
+    "PreResNet50": "preresnet50_tiny",
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of a table: where it stands, what trains it, and what the paper prints."""
+
+    row: str
+    """The attention, or what else tells rows of one data set and network apart"""
+    column: str
+    setting: Setting
+    printed: float | None = None
+    inferred: str = ""
+    """Which part of the setting the paper does not print, and what it was inferred from"""
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """A table or figure."""
+
+    name: str
+    title: str
+    caption: str
+    cells: tuple[Cell, ...]
+    is_control: bool = False
+    """Not in the paper"""
+    inferred: str = ""
+    """As of a cell, where it applies to all of them"""
+    seeds: int | None = None
+    """Of every cell; None: as many as the scale has"""
+    first_seeds: int | None = None
+    """So many seeds of all cells come first, then the others, then the next grid; None: the first
+    seeds of all grids come before the second ones"""
+
+    def with_marks(self) -> "Artefact":
+        """The same with its inferred settings named."""
+        cells = (replace(c, inferred=inferred_cell(self.name, c.setting)) for c in self.cells)
+        return replace(self, inferred=inferred_figure(self.name), cells=tuple(cells))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """In the order of their first cells."""
+        return tuple(dict.fromkeys(cell.column for cell in self.cells))
+
+    def trainings(self, scale: Scale) -> list[tuple[Cell, Experiment]]:
+        """The cells that exist at a scale, each with its experiment at seed 0."""
+        placed = ((cell, scale.experiment(cell.setting)) for cell in self.cells)
+        return [(cell, experiment) for cell, experiment in placed if experiment is not None]
+
+
+def cifar56(data: str, attention: str, **values: object) -> Setting:
+    """Table 1's network; `values` are heads, embed_share, position, and options of the block."""
+    fields = {k: values.pop(k) for k in ("heads", "embed_share", "position") if k in values}
+    options = tuple(sorted(values.items()))
+    return Setting(data, "preresnet56", attention, options=options, **fields)  # type: ignore[arg-type]

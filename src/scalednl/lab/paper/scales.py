@@ -1,0 +1,176 @@
+"""From a cell of the paper to an experiment: in full, or as a miniature that says so."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+from scalednl.lab.config import Experiment
+from scalednl.lab.paper.recipes import recipes
+
+ScaleName = Literal["smoke", "lite", "paper"]
+TINY = "tiny-imagenet"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a cell of the paper trains, in the paper's terms."""
+
+    data: str
+    """"cifar10", "cifar100" or "tiny-imagenet" """
+    network: str
+    attention: str
+    """"plain" is the network without blocks"""
+    heads: int = 1
+    options: tuple[tuple[str, Any], ...] = ()
+    """Other options of the blocks, where they are not the default"""
+    embed_share: int = 1
+    """The embedding has the block's channels divided by this"""
+    position: bool | None = None
+
+    @property
+    def is_position_only(self) -> bool:
+        """Whether its blocks can never learn: all four convolutions start at zero.
+
+        Then softmax and scaled blocks add a constant per channel, which every later batch norm
+        removes. The network computes what it would with the position encoding alone.
+        """
+        return ("init", 0.0) in self.options
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of a recipe is run, and on what."""
+
+    name: ScaleName
+    words: str
+    """What it is, so that nobody takes it for another"""
+    seeds: int
+    tiny_seeds: int = 3
+    data: Mapping[str, str] = field(default_factory=dict)
+    """The paper's data set -> the one used; the others are left out"""
+    networks: Mapping[str, str] = field(default_factory=dict)
+    """Likewise"""
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """What a recipe is shortened by"""
+    network_changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What is used instead of `changes` for some of the paper's networks"""
+    absent: frozenset[tuple[str, str]] = frozenset()
+    """Pairs of the paper's data set and network that are left out although both are used"""
+    norm_init: Mapping[str, float] = field(default_factory=dict)
+    """Where the blocks' batch norm starts for some of the paper's networks, if not as the recipe"""
+
+    def experiment(self, setting: Setting) -> Experiment | None:
+        """The experiment of a setting at this scale; None where it has none."""
+        data, network = self.data.get(setting.data), self.networks.get(setting.network)
+        if data is None or network is None or (setting.data, setting.network) in self.absent:
+            return None
+        if setting.is_position_only:
+            setting = replace(setting, attention="plain", heads=1, options=(), position=True)
+        recipe = recipes()[self._recipe(data, network, setting.attention)]
+        changes = dict(self.network_changes.get(setting.network, self.changes))
+        if self.name != "paper":
+            changes["model"] = network
+        position = setting.position
+        if setting.attention == "plain":
+            # Without blocks there is no encoding unless it is asked for.
+            return replace(recipe, **changes, position=position or None)
+        options = dict(setting.options)
+        if options.get("init", "he") == {"scaled": "he", "softmax": 0.01}[setting.attention]:
+            options.pop("init", None)
+        if setting.network in self.norm_init:
+            options.setdefault("norm_init", self.norm_init[setting.network])
+        if setting.embed_share > 1:
+            options["embed_channels"] = CHANNELS[network] // setting.embed_share
+        block = replace(recipe.block, heads=setting.heads, **options)
+        return replace(recipe, **changes, block=block, position=None if position else position)
+
+    def seeds_of(self, setting: Setting) -> int:
+        """How many seeds a cell of it has."""
+        return self.tiny_seeds if setting.data == TINY else self.seeds
+
+    def _recipe(self, data: str, network: str, attention: str) -> str:
+        if data == "pairs":
+            return f"pairs-{attention}"
+        if data == TINY:
+            return f"tiny-preresnet50-{attention}-finetune"
+        return f"{data}-{network}-{attention}" + ("-short" if self.name == "lite" else "")
+
+
+def run_name(experiment: Experiment) -> str:
+    """A run's folder: the recipe, what is changed of it, and the seed."""
+    recipe = recipes()[experiment.recipe]
+    words = [] if experiment.model == recipe.model else [experiment.model]
+    mine, usual = asdict(experiment.block), asdict(recipe.block)
+    for name, value in mine.items():
+        if value != usual[name]:
+            words.append(f"{name}-{value}".lower())
+    if experiment.position is not None:
+        words.append("position-only" if experiment.position else "no-position")
+    if (experiment.limit, experiment.epochs) != (recipe.limit, recipe.epochs):
+        words.append(f"{experiment.limit or 'all'}x{experiment.epochs}")
+    if experiment.weight_decay != recipe.weight_decay:
+        words.append(f"wd{experiment.weight_decay:g}")
+    return "-".join([experiment.recipe, *words, f"seed{experiment.seed}"])
+
+
+CHANNELS = {
+    "preresnet8": 32,
+    "preresnet20": 32,
+    "preresnet32": 32,
+    "preresnet56": 128,
+    "preresnet110": 128,
+    "wrn28_10": 320,
+    "preresnet50_tiny": 512,
+}
+"""Of the maps where the blocks stand"""
+
+SCALES: dict[str, Scale] = {
+    scale.name: scale
+    for scale in (
+        Scale(
+            "smoke",
+            "miniature on generated images: shows that the machinery works, says nothing about "
+            "the paper's data",
+            seeds=2,
+            data={"cifar10": "pairs"},
+            networks={"preresnet56": "preresnet8"},
+            changes={"limit": 4000},
+        ),
+        Scale(
+            "lite",
+            "real CIFAR in miniature: PreResNet-20 in place of PreResNet-56, 10,000 training "
+            "images drawn by the seed, 10 epochs of one-cycle (peak rate 0.2, weight decay 5e-4, "
+            "the blocks' batch norm starts at 1); PreResNet-32 is itself, on all 50,000 images, "
+            "12 epochs of one-cycle (peak rate 0.2, weight decay 1e-4, batch norm starts at 0). "
+            "So few steps measure how fast a network learns, not where it ends",
+            seeds=6,
+            data={"cifar10": "cifar10", "cifar100": "cifar100"},
+            networks={
+                "preresnet56": "preresnet20",
+                "preresnet32": "preresnet32",
+                "preresnet8": "preresnet8",
+                "preresnet20": "preresnet20",
+                "preresnet32-short": "preresnet32",
+            },
+            changes={"limit": 10000, "epochs": 10, "test_last": 2},
+            network_changes={
+                "preresnet32": {"limit": None, "epochs": 12, "weight_decay": 1e-4, "test_last": 2}
+            },
+            norm_init={"preresnet32": 0.0},
+            absent=frozenset({("cifar10", "preresnet32")}),
+        ),
+        Scale(
+            "paper",
+            "the paper's networks, data and schedule in full",
+            seeds=10,
+            data={name: name for name in ("cifar10", "cifar100", TINY)},
+            networks={
+                name: name
+                for name in (
+                    *("preresnet32", "preresnet56", "preresnet110"),
+                    *("wrn28_10", "preresnet50_tiny"),
+                )
+            },
+        ),
+    )
+}

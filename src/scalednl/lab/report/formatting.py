@@ -1,0 +1,258 @@
+"""How numbers are written on the page and in report.md."""
+
+import re
+from typing import Any
+
+from scalednl.lab.paper.answers import FAILS, HOLDS, OPEN, SAME
+from scalednl.lab.paper.grids import NETWORKS
+
+SCORES = {
+    "key_share": (
+        "key share",
+        "of the logits: the variance of their key-only term over that of key-only and pairwise "
+        "terms; equal for equal embeddings whatever the attention",
+    ),
+    "vertical_share": (
+        "vertical share",
+        "the same of the map itself, after softmax: 1 is pure vertical lines",
+    ),
+    "length_rank": (
+        "length rank",
+        "rank correlation over keys of the key-only term with the key's distance from the mean key",
+    ),
+    "cosine_rank": (
+        "cosine rank",
+        "rank correlation over keys of the key-only term with the cosine between the key, less the "
+        "mean key, and the mean query",
+    ),
+    "query_angles": (
+        "query angles",
+        "angular variation of the queries: 0 if all point one way, 1 if they cancel out",
+    ),
+    "query_dependence": (
+        "query dependence",
+        "mean cosine distance between the rows of two queries, every row less its mean: 0 if all "
+        "have one shape, 0.5 if they are orthogonal on average",
+    ),
+    "rank_one_energy": (
+        "rank-one energy",
+        "share of the map's sum of squares in its best rank-one approximation",
+    ),
+    "top_keys_share": (
+        "top keys",
+        "softmax only: share of all attention in the 1 % of keys that get most",
+    ),
+    "effective_keys": (
+        "effective keys",
+        "softmax only: at how many keys a query looks, exp of the entropy",
+    ),
+    "effective_key_share": ("share of keys", "effective keys, divided by the number of keys"),
+    "kept_by_magnitude": (
+        "kept by magnitude",
+        "share of the block's branch that is left when attention sees only lengths",
+    ),
+    "kept_by_direction": (
+        "kept by direction",
+        "the same with directions only; softmax at the best temperature per image and head",
+    ),
+}
+"""Short names and definitions of scores; others are called by their own name"""
+ABLATIONS = {
+    "unchanged": ("as trained", "the network as it is"),
+    "column_mean": ("column mean", "every query gets the same row, the mean of all rows"),
+    "pair": ("pair term", "the map without the main effects of key and query; its mean is kept"),
+    "rank_one": ("rank one", "the best rank-one approximation"),
+    "uniform": ("uniform", "the map's mean in every entry"),
+    "magnitude": ("lengths only", "attention sees only the lengths of queries and keys"),
+    "direction": (
+        "directions only",
+        "attention sees only the directions, softmax with the temperature it was trained with",
+    ),
+}
+"""Short names and definitions of what the maps of all blocks are replaced with"""
+
+
+DATA_WORDS = {
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "tiny-imagenet": "Tiny-ImageNet",
+    "pairs": "pairs (generated)",
+    "recall": "recall (generated)",
+}
+NETWORK_WORDS = {ours: paper for paper, ours in NETWORKS.items()}
+
+
+def data_words(name: str) -> str:
+    """A data set as people write it."""
+    return DATA_WORDS.get(name, name)
+
+
+def network_words(name: str) -> str:
+    """A network as the paper writes it, the paper's own or a smaller one."""
+    return NETWORK_WORDS.get(name, name.replace("preresnet", "PreResNet").replace("wrn", "WRN-"))
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds, minutes or hours, whichever reads best."""
+    if seconds is None:
+        return ""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    if seconds < 6000:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:,.1f} h"
+
+
+def percent(value: float | None) -> str:
+    """An error in percent, to two digits."""
+    return "" if value is None else f"{value:.2f}"
+
+
+def spread(summary: dict[str, Any]) -> str:
+    """Mean ± standard deviation, the latter where there is one."""
+    mean = f"{summary['mean']:.2f}"
+    return mean if summary["sd"] is None else f"{mean} ± {summary['sd']:.2f}"
+
+
+def printed(value: float) -> str:
+    """A number of the paper, with the digits that it prints: two or more."""
+    return f"{value:.2f}" if round(value, 2) == value else str(value)
+
+
+def minus(value: float, digits: int = 2) -> str:
+    """A signed number with a real minus sign."""
+    return f"{value:+.{digits}f}".replace("-", "−")
+
+
+def difference(contrast: dict[str, Any]) -> str:
+    """A difference with its interval and p, short."""
+    return " ".join(difference_pieces(contrast))
+
+
+def difference_pieces(contrast: dict[str, Any]) -> list[str]:
+    """The same in pieces that may stand below each other."""
+    pieces = [minus(contrast["mean"])]
+    if contrast["low"] is not None:
+        pieces.append(f"[{minus(contrast['low'])}, {minus(contrast['high'])}]")
+    return [*pieces, f"p {contrast['p']:.2g}"] if contrast["p"] is not None else pieces
+
+
+def difference_long(contrast: dict[str, Any]) -> str:
+    """The same in words."""
+    text = f"{minus(contrast['mean'])} points over {contrast['n']} common seeds"
+    if contrast["low"] is not None:
+        text += f", 95 % interval {minus(contrast['low'])} to {minus(contrast['high'])}"
+    return text + (f"; t test, p = {contrast['p']:.2g}." if contrast["p"] is not None else ".")
+
+
+def bound(value: float, quantity: str) -> str:
+    """A mean or an end of its interval, in a claim's digits."""
+    return minus(value, 2 if quantity == "error" else 3)
+
+
+def interval(item: dict[str, Any], quantity: str) -> str:
+    """A verdict's interval, or nothing."""
+    if item["low"] is None:
+        return ""
+    return f"[{bound(item['low'], quantity)}, {bound(item['high'], quantity)}]"
+
+
+def optional(value: float | None) -> str:
+    """A number to two digits, or nothing."""
+    return "" if value is None else f"{value:.2g}"
+
+
+def claim_groups(items: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """The main claims, the others, questions of this project, and cost, as far as there are any."""
+    groups: dict[str, list[dict[str, Any]]] = {
+        name: []
+        for name in (
+            "Main claims of the paper, corrected for their number",
+            "Other claims of the paper, each by itself",
+            "Questions of this project",
+            "Cost, from benchmarks",
+        )
+    }
+    main, others, ours, cost = groups.values()
+    for item in items:
+        if item["quantity"] == "cost":
+            cost.append(item)
+        elif item["is_ours"]:
+            ours.append(item)
+        else:
+            (main if item["is_primary"] else others).append(item)
+    return [(name, group) for name, group in groups.items() if group]
+
+
+def place(item: dict[str, Any]) -> str:
+    """Where a verdict was reached: data sets and networks, or the benchmark."""
+    if item["where"] or not item["rows"]:
+        return item["where"]
+    used = [row for row in item["rows"] if row["n"]] or item["rows"]
+    rows = [(data_words(row["data"]), network_words(row["network"])) for row in used]
+    return "; ".join(dict.fromkeys(f"{data}, {network}" for data, network in rows))
+
+
+def needed(item: dict[str, Any]) -> str:
+    """What would settle an open verdict, in a sentence; nothing for the others."""
+    more = item["more"]
+    if item["answer"] != OPEN or more is None:
+        return ""
+    unit = " points" if item["quantity"] == "error" else ""
+    margin = f"{item['margin']:.3g}{unit}" if item["margin"] else "a difference that matters"
+    wanted = "if none of them diverges" if item["kind"] == "often" else f"to see {margin}"
+    found = (
+        _more(more["if_mean_stays"], "if the mean stays"),
+        _more(more["for_margin"], wanted),
+    )
+    parts = [text for text in found if text]
+    return f"Would settle it: {'; '.join(parts)}." if parts else ""
+
+
+def _more(found: dict[str, Any] | None, when: str) -> str:
+    if found is None:
+        return ""
+    if found["seeds"] is None:
+        return f"no number of seeds {when}"
+    beyond = "" if found["within_looks"] else ", more than were declared"
+    return f"{found['more']} more seeds ({duration(3600 * found['hours'])} here) {when}{beyond}"
+
+
+def plain(cell: dict[str, Any] | None) -> str:
+    """A cell for a spreadsheet or Markdown: mean, deviation, n."""
+    ours = cell and cell["ours"]
+    if not ours:
+        return ""
+    text = spread(ours["last"]) if ours["last"] else "none finished"
+    text += f" (n={ours['n']})"
+    return text + (f", {ours['diverged']} diverged" if ours["diverged"] else "")
+
+
+def verdict_class(verdict: str) -> str:
+    """The class that colours a verdict."""
+    classes: dict[str, str] = {HOLDS: "holds", FAILS: "fails", SAME: "same"}
+    return classes.get(verdict, "open")
+
+
+def anchor(name: str) -> str:
+    """A name as part of an address within the page; different names stay different."""
+    return re.sub(r"[^A-Za-z0-9-]", lambda found: f"_{ord(found[0]):x}_", name)
+
+
+def score_words(name: str) -> str:
+    """A short name for a score or an ablation."""
+    return _names(name)[0]
+
+
+def score_title(name: str) -> str:
+    """The definition of a score or an ablation."""
+    return _names(name)[1]
+
+
+def score_number(value: float) -> str:
+    """A score to three digits after the point, or one from 10 on."""
+    return f"{value:.{3 if abs(value) < 10 else 1}f}".replace("-", "−")
+
+
+def _names(name: str) -> tuple[str, str]:
+    return {**SCORES, **ABLATIONS}.get(name, (name.replace("_", " "), name.replace("_", " ")))

@@ -1,0 +1,121 @@
+"""The page: one HTML file with everything in it."""
+
+import base64
+import hashlib
+import json
+import re
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import DictLoader, Environment, StrictUndefined
+from markupsafe import Markup, escape
+
+from scalednl.lab.paper.rules import RULES
+from scalednl.lab.paper.scales import SCALES
+from scalednl.lab.report import formatting as words
+from scalednl.lab.report.attention import ablation_names, score_tables
+from scalednl.lab.report.explorer import explorer_data, map_pictures
+
+FILTERS = (
+    *(
+        words.duration,
+        words.percent,
+        words.printed,
+        words.spread,
+        words.difference_pieces,
+        words.difference_long,
+    ),
+    *(
+        words.minus,
+        words.optional,
+        words.claim_groups,
+        words.bound,
+        words.interval,
+        words.place,
+        words.needed,
+        words.plain,
+    ),
+    *(words.verdict_class, words.anchor),
+    *(
+        words.score_words,
+        words.score_title,
+        words.score_number,
+        words.data_words,
+        words.network_words,
+    ),
+    ablation_names,
+)
+
+
+def render_page(content: dict[str, Any], records: list[dict[str, Any]]) -> str:
+    """The page of a content; `records` are those of attention, with their pictures."""
+    script = _asset("page.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    explorer = explorer_data(records)
+    return (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            content=content,
+            sections=_sections(content),
+            scales=list(SCALES.values()),
+            by_name={run["name"]: run for run in content["runs"]},
+            style=Markup(_asset("style.css")),
+            script=Markup(script),
+            script_hash=f"sha256-{digest}",
+            explorer=explorer,
+            explorer_json=Markup(_json_in_html(explorer)),
+            pictures=map_pictures(records),
+            score_tables=score_tables(content["attention"]),
+            scores=words.SCORES,
+            ablations=words.ABLATIONS,
+            looks=RULES["lite"].looks,
+            look_levels=RULES["lite"].levels,
+        )
+    )
+
+
+def _environment() -> Environment:
+    names = ("page.html.j2", "parts.html.j2", "printed.html.j2")
+    environment = Environment(
+        loader=DictLoader({name: _asset(name) for name in names}),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for function in FILTERS:
+        environment.filters[function.__name__] = function
+    # Charts are our own SVG, whose words were escaped when they were drawn.
+    environment.filters["trusted"] = Markup
+    environment.filters["code_spans"] = _code_spans
+    return environment
+
+
+def _code_spans(text: str) -> Markup:
+    """Text whose `quoted` parts are set as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
+def _asset(name: str) -> str:
+    return files("scalednl.lab.report").joinpath("page", name).read_text(encoding="utf-8")
+
+
+def _json_in_html(value: Any) -> str:
+    """JSON that no HTML parser takes for a tag."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _sections(content: dict[str, Any]) -> list[tuple[str, str]]:
+    return [
+        *([("trainings", "Trainings")] if content["others"]["rows"] else []),
+        *([("attention", "Where it looks")] if content["attention"] else []),
+        ("claims", "Claims"),
+        ("printed", "Printed numbers"),
+        ("tables", "Tables and figures"),
+        ("controls", "Controls"),
+        *([("cost", "Cost")] if content["costs"] else []),
+        ("runs", "Runs"),
+        ("method", "How to read this"),
+    ]

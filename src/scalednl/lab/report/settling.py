@@ -1,0 +1,100 @@
+"""What would settle an open claim: seeds, and hours on this machine."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from scalednl.lab.config import Experiment
+from scalednl.lab.paper.answers import (
+    Kind,
+    Needed,
+    at_a_look,
+    settled_by_power,
+    settled_if_mean_stays,
+)
+from scalednl.lab.paper.claims import Claim
+from scalednl.lab.paper.rules import OFTEN_SEEDS, Rule
+from scalednl.lab.report.contrasts import RowValues
+from scalednl.lab.stats import estimate, upper_sd
+
+Seconds = Callable[[Experiment], float]
+"""How long a training takes here"""
+
+
+@dataclass(frozen=True)
+class More:
+    """What would settle an open claim."""
+
+    if_mean_stays: Needed | None
+    for_margin: Needed | None
+    n: int
+    """Seeds there are"""
+    hours_a_seed: float
+    """Here, for all trainings of the claim"""
+
+    def hours(self, needed: Needed | None) -> float | None:
+        """Of the seeds that are missing."""
+        more = None if needed is None else needed.more(self.n)
+        return None if more is None else more * self.hours_a_seed
+
+
+def what_settles(
+    claim: Claim, rows: Sequence[RowValues], rule: Rule, level: float, seconds: Seconds
+) -> More:
+    """Seeds and hours that would settle an open claim: if its mean stays, and for its margin.
+
+    The deviation is taken at its upper 80 % limit; before there are seeds, it is assumed.
+    """
+    n = min(row.available for row in rows)
+    experiments = {one.cell: one for row in rows for one in row.experiments}
+    hours = sum(seconds(one) for one in experiments.values()) / 3600
+    if claim.kind == "often":
+        runs = sum(len(row.seeds) for row in rows)
+        return More(None, at_a_look(OFTEN_SEEDS, (), runs), runs, hours / len(experiments))
+    if claim.kind == "always":
+        # As many as the row that needs most.
+        each = [_seeds("better", [row], claim, rule, level) for row in rows]
+        stays, power = (_largest([pair[i] for pair in each]) for i in (0, 1))
+    else:
+        stays, power = _seeds(claim.kind, rows, claim, rule, level)
+    looks = rule.looks_at(rows[0].data)
+    known = all(estimate(row.values) is not None for row in rows)
+    return More(at_a_look(stays, looks, n) if known else None, at_a_look(power, looks, n), n, hours)
+
+
+def _seeds(
+    kind: Kind, rows: Sequence[RowValues], claim: Claim, rule: Rule, level: float
+) -> tuple[int | None, int | None]:
+    """If the mean stays, and for the margin; over rows that are pooled with equal weights."""
+    margin = math.fsum(row.margin for row in rows) / len(rows)
+    found = [estimate(row.values) for row in rows]
+    sds = [
+        assumed_sd(claim, row, rule)
+        if one is None
+        else upper_sd(one.error * math.sqrt(len(row.seeds)), one.df)
+        for row, one in zip(rows, found, strict=True)
+    ]
+    sd = math.sqrt(math.fsum(value**2 for value in sds)) / len(sds)
+    means = [one.mean for one in found if one is not None]
+    stays = (
+        settled_if_mean_stays(kind, math.fsum(means) / len(means), sd, margin, level)
+        if means
+        else None
+    )
+    return stays, settled_by_power(kind, sd, margin, level)
+
+
+def _largest(seeds: Sequence[int | None]) -> int | None:
+    """The largest number; None, which is more than can be searched, if one is None."""
+    known = [one for one in seeds if one is not None]
+    return max(known) if len(known) == len(seeds) else None
+
+
+def assumed_sd(claim: Claim, row: RowValues, rule: Rule) -> float:
+    """Of one seed's contrast, from what one run is assumed to scatter."""
+    return one_run_sd(claim, row.data, rule) * math.sqrt(sum(w**2 for w in row.weights))
+
+
+def one_run_sd(claim: Claim, data: str, rule: Rule) -> float:
+    """Of one run's test error or score."""
+    return rule.run_sd[data] if claim.quantity == "error" else rule.score_margin

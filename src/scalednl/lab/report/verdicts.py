@@ -1,0 +1,318 @@
+"""For every claim a verdict, and never more than the runs say."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from scalednl.lab.paper.answers import (
+    FAILS,
+    HOLDS,
+    OPEN,
+    SAME,
+    Answer,
+    Answered,
+    Needed,
+    answer,
+    answer_always,
+    answer_often,
+)
+from scalednl.lab.paper.claims import Claim, claims, main_claims
+from scalednl.lab.paper.rules import FIXED_LEVEL, OFTEN_SEEDS, RULES, Rule
+from scalednl.lab.paper.scales import SCALES, Scale
+from scalednl.lab.report.contrasts import RowValues as Values
+from scalednl.lab.report.contrasts import Runs, Scores, row_values
+from scalednl.lab.report.settling import More, Seconds, what_settles
+from scalednl.lab.stats import (
+    SIGN_FLIP_FROM,
+    Estimate,
+    correlation,
+    estimate,
+    holm,
+    pooled,
+    probability_of_improvement,
+    sign_flip_p,
+    summarise,
+)
+
+
+@dataclass(frozen=True)
+class RowVerdict:
+    """One data set and network; descriptive where there are several."""
+
+    data: str
+    network: str
+    n: int
+    seeds: list[int]
+    available: int
+    mean: float | None
+    sd: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    sign_flip_p: float | None
+    correlation: float | None
+    """Between the two arms: what pairing buys"""
+    improvement: float | None
+    """P(a run of the favoured arm has the lower error)"""
+    diverged: int
+    margin: float
+    answer: Answer
+    why: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim at a scale, over all its rows."""
+
+    claim: str
+    says: str
+    kind: str
+    artefact: str
+    quantity: str
+    scale: str
+    is_primary: bool
+    is_ours: bool
+    answer: Answer
+    why: str
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    """Seeds judged in the row that has fewest"""
+    p: float | None = None
+    """Of the answer, or of the difference where it is open"""
+    p_corrected: float | None = None
+    """By Holm's method over the main claims of the scale"""
+    correction: float = 1.0
+    """What p was multiplied by, or would be"""
+    p_difference: float | None = None
+    """Of better and robust claims: of no difference"""
+    p_inside: float | None = None
+    """Of better and robust claims: of a difference beyond the margin"""
+    level: float = FIXED_LEVEL
+    margin: float | None = None
+    rows: tuple[RowVerdict, ...] = ()
+    more: More | None = None
+    where: str = ""
+    """Of costs: the network and machine"""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for a file; hours beside the seeds that are needed."""
+        values = asdict(self)
+        if self.more is not None:
+            for name in ("if_mean_stays", "for_margin"):
+                needed: Needed | None = getattr(self.more, name)
+                if needed is not None:
+                    values["more"][name] |= {
+                        "more": needed.more(self.more.n),
+                        "hours": self.more.hours(needed),
+                    }
+        return values
+
+
+def judge_all(runs: Runs, scores: Scores, seconds: Seconds) -> list[Verdict]:
+    """Every claim at every scale that has runs for it, those of the full recipe first."""
+    by_name = {claim.name: claim for claim in claims()}
+    found: list[Verdict] = []
+    for scale in reversed(SCALES.values()):
+        judged = [judge(claim, scale, runs, scores) for claim in by_name.values()]
+        for one in corrected([one for one in judged if one is not None], scale):
+            found.append(_settled(by_name[one.claim], one, scale, runs, scores, seconds))
+    return found
+
+
+def _settled(
+    claim: Claim, verdict: Verdict, scale: Scale, runs: Runs, scores: Scores, seconds: Seconds
+) -> Verdict:
+    """An open verdict with what would settle it; a main claim must pass its correction too."""
+    if verdict.answer != OPEN:
+        return verdict
+    rows = row_values(claim, scale, runs, scores)
+    level = verdict.level / verdict.correction
+    return replace(verdict, more=what_settles(claim, rows, RULES[scale.name], level, seconds))
+
+
+def judge(claim: Claim, scale: Scale, runs: Runs, scores: Scores) -> Verdict | None:
+    """A claim by itself; None where no run has anything to do with it."""
+    rows = row_values(claim, scale, runs, scores)
+    if not rows or not claim.is_testable(scale):
+        return None
+    rule, possible = RULES[scale.name], len(claim.distinct_rows(scale))
+    often = claim.kind == "often"
+    verdict = Verdict(
+        *(claim.name, claim.says, claim.kind, claim.artefact, claim.quantity, scale.name),
+        *(claim.is_primary, claim.is_ours, OPEN, ""),
+        level=FIXED_LEVEL if often else rule.level(possible),
+    )
+    if often:
+        return _often(verdict, rows)
+    described = tuple(_described(claim, row, rule, verdict.level) for row in rows)
+    verdict = replace(verdict, rows=described)
+    usable = [(row, found) for row in rows if (found := estimate(row.values)) is not None]
+    # A row without spread cannot be pooled, and leaving it out would hide what it says.
+    flat = [one for row, one in zip(rows, described, strict=True) if row.seeds and one.p is None]
+    if flat or not usable:
+        first = (flat or described)[0]
+        where = f" ({first.data}, {first.network})" if len(rows) > 1 else ""
+        return replace(verdict, why=first.why + where)
+    return _joined(claim, verdict, usable, possible)
+
+
+def _joined(
+    claim: Claim, verdict: Verdict, usable: Sequence[tuple[Values, Estimate]], possible: int
+) -> Verdict:
+    """The verdict over the rows that have enough seeds."""
+    joint = pooled([found for _, found in usable])
+    margin = math.fsum(row.margin for row, _ in usable) / len(usable)
+    if claim.kind == "always":
+        found = answer_always([one for _, one in usable], verdict.level)
+        if found.answer == HOLDS and len(usable) < possible:
+            found = Answered(OPEN, 1.0)
+    else:
+        found = answer(claim.kind, joint, margin, verdict.level)
+    low, high = joint.interval()
+    verdict = replace(
+        verdict,
+        answer=found.answer,
+        mean=joint.mean,
+        low=float(low),
+        high=float(high),
+        n=min(len(row.seeds) for row, _ in usable),
+        p=found.p,
+        p_difference=found.p_difference,
+        p_inside=found.p_inside,
+        margin=margin,
+    )
+    return replace(verdict, why=_why(verdict, len(usable), possible))
+
+
+def _described(claim: Claim, row: Values, rule: Rule, level: float) -> RowVerdict:
+    """One row by itself."""
+    values, found = row.values, estimate(row.values)
+    summary = summarise(values) if values else None
+    two_arms = len(row.arms) == 2 and row.weights == (1, -1)
+    kind = "better" if claim.kind == "always" else claim.kind
+    told = None if found is None else answer(kind, found, row.margin, level)
+    n = len(values)
+    return RowVerdict(
+        row.data,
+        row.network,
+        n,
+        list(row.seeds),
+        row.available,
+        mean=summary.mean if summary else None,
+        sd=summary.sd if summary else None,
+        low=summary.low if summary else None,
+        high=summary.high if summary else None,
+        p=None if told is None else told.p,
+        sign_flip_p=sign_flip_p(values) if n >= SIGN_FLIP_FROM else None,
+        correlation=correlation(*row.arms) if two_arms else None,
+        improvement=(
+            probability_of_improvement(row.arms[1], row.arms[0]) if two_arms and n else None
+        ),
+        diverged=row.diverged,
+        margin=row.margin,
+        answer=OPEN if told is None else told.answer,
+        why=_row_why(claim, row, rule),
+    )
+
+
+def _row_why(claim: Claim, row: Values, rule: Rule) -> str:
+    """What stands in the way of an answer, if anything does."""
+    n, least = len(row.seeds), rule.looks_at(row.data)[0]
+    if not row.available and row.beyond:
+        return f"{_seeds(row.beyond)} have all trainings, but seed 0 does not"
+    if not row.available:
+        what = "trainings" if claim.quantity == "error" else "records of attention"
+        return f"no seed has all the {what} it needs"
+    if not n:
+        return f"{_seeds(row.available)} so far; the first look is at {least}"
+    if estimate(row.values) is None:
+        return f"all {n} differences are equal: there is no spread to judge by"
+    return ""
+
+
+def _why(verdict: Verdict, usable: int, possible: int) -> str:
+    """What the answer rests on."""
+    assert verdict.p is not None
+    if verdict.kind == "always" and verdict.answer == OPEN and usable < possible:
+        return f"{usable} of {possible} rows have enough seeds"
+    over = _seeds(verdict.n) + (f", {usable} rows" if usable > 1 else "")
+    return f"p = {verdict.p:.2g} {_null(verdict)} over {over}; judged at {verdict.level:g}"
+
+
+def _null(verdict: Verdict) -> str:
+    """What the p value is the probability of, roughly: what was tested against."""
+    outside, inside = "of a difference beyond the margin", "of a difference within the margin"
+    if verdict.kind == "comparable":
+        return inside if verdict.answer == FAILS else outside
+    if verdict.kind == "severe":
+        return outside if verdict.answer == FAILS else inside
+    return outside if verdict.answer == SAME else "of no difference"
+
+
+def _often(verdict: Verdict, rows: Sequence[Values]) -> Verdict:
+    """How many trainings diverged, over all rows."""
+    values = [value for row in rows for value in row.arms[0]]
+    n, k = len(values), int(sum(values))
+    so_far = f"{k} of {n} diverged"
+    if n < OFTEN_SEEDS:
+        return replace(verdict, why=f"{so_far}; judged at {OFTEN_SEEDS}", n=n)
+    found = answer_often(k, n)
+    why = f"{so_far} (p = {found.p:.2g} of one in three)"
+    return replace(verdict, answer=found.answer, why=why, n=n, p=found.p)
+
+
+def corrected(verdicts: Sequence[Verdict], scale: Scale) -> list[Verdict]:
+    """Main verdicts after Holm's correction over all main claims that the scale can test.
+
+    Differences and their absence are two families: a claim that is settled as "no difference that
+    matters" must not make it easier for the others to be taken for differences.
+    """
+    family = main_claims(scale)
+    tested = {one.claim: one for one in verdicts if one.claim in family}
+    differs = {name: _ratio(tested.get(name), absence=False) for name in family}
+    absent = {name: _ratio(tested.get(name), absence=True) for name in family}
+    both = [
+        dict(zip(ratios, holm(list(ratios.values()), most=math.inf), strict=True))
+        for ratios in (differs, absent)
+    ]
+    found = []
+    for one in verdicts:
+        if one.claim not in family:
+            found.append(one)
+            continue
+        is_absence = one.answer == SAME
+        ratio = (absent if is_absence else differs)[one.claim]
+        found.append(_with_correction(one, ratio, both[is_absence][one.claim], len(family)))
+    return found
+
+
+def _ratio(verdict: Verdict | None, *, absence: bool) -> float:
+    """P in units of its level, which differs by claim; infinite where nothing is tested."""
+    p = None
+    if verdict is not None:
+        differs = verdict.p if verdict.p_difference is None else verdict.p_difference
+        p = verdict.p_inside if absence else differs
+    return math.inf if verdict is None or p is None else p / verdict.level
+
+
+def _with_correction(verdict: Verdict, ratio: float, adjusted: float, family: int) -> Verdict:
+    """An answer that does not survive the correction is open again."""
+    if not math.isfinite(ratio) or verdict.p is None:
+        return replace(verdict, correction=float(family))
+    factor = adjusted / ratio if ratio else float(family)
+    p = min(1.0, factor * verdict.p)
+    verdict = replace(verdict, p_corrected=p, correction=factor)
+    if verdict.answer == OPEN or adjusted < 1:
+        return verdict
+    why = (
+        f"{verdict.answer} by itself, but not after correction for {family} claims "
+        f"(p = {p:.2g}); {verdict.why}"
+    )
+    return replace(verdict, answer=OPEN, why=why)
+
+
+def _seeds(n: int) -> str:
+    return f"{n} seed{'s' * (n != 1)}"

@@ -1,0 +1,224 @@
+"""What the runs of a plan can decide, before any of them has started."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+from typing import Any
+
+from scalednl.lab.paper.answers import Needed, at_a_look, settled_by_power
+from scalednl.lab.paper.artefacts import artefacts
+from scalednl.lab.paper.claims import Claim, Row, claims, main_claims
+from scalednl.lab.paper.rules import OFTEN_SEEDS, POWER, RULES, Rule
+from scalednl.lab.paper.scales import Scale, Setting
+from scalednl.lab.stats import detectable
+from scalednl.lab.sweep.estimate import Rates
+from scalednl.lab.sweep.found import Found
+from scalednl.lab.sweep.plan import Plan
+
+ENOUGH = 6
+"""Degrees of freedom from which a measured deviation takes the place of the assumed one"""
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """One claim: what its planned seeds can show."""
+
+    claim: Claim
+    rows: int
+    planned: int
+    """Seeds of the row that has fewest; of counts, all runs"""
+    seeds: int
+    """Those of them that are judged"""
+    sees: float | None
+    """The smallest true difference seen with 80 % chance; None where nothing is judged"""
+    margin: float
+    printed: float | None
+    """The paper's own contrast, over the same rows"""
+    needed: Needed | None
+    """Seeds that would see the margin"""
+    hours_a_seed: float
+    """Of all its trainings, here"""
+
+    @property
+    def in_reach(self) -> bool:
+        """Whether a difference of the margin would be seen; of counts, whether they suffice."""
+        if self.claim.kind == "often":
+            return self.planned >= OFTEN_SEEDS
+        return self.sees is not None and self.sees <= self.margin
+
+    @property
+    def more_hours(self) -> float | None:
+        """Hours of the seeds that are missing; None where no number of seeds is known."""
+        more = None if self.needed is None else self.needed.more(self.planned)
+        return None if more is None else more * self.hours_a_seed
+
+
+@dataclass(frozen=True)
+class Deviations:
+    """What one run's test error scatters by, for each data set, and where that comes from."""
+
+    by_data: Mapping[str, float]
+    measured: Mapping[str, int]
+    """Runs that it was measured on; data sets that are not here have an assumed one"""
+
+    def words(self, used: Iterable[str]) -> str:
+        """For a person, of the data sets used."""
+        parts = []
+        for data in dict.fromkeys(used):
+            n = self.measured.get(data)
+            how = f"measured on {n} runs" if n else "assumed"
+            parts.append(f"{self.by_data[data]:.2g} points on {data} ({how})")
+        return ", ".join(parts)
+
+
+def outlooks(
+    plan: Plan, scale: Scale, deviations: Deviations, rates: Rates
+) -> tuple[list[Outlook], list[str]]:
+    """Claims that the plan trains, and the names of those that it does not."""
+    seeds = Counter(run.experiment.cell for run in plan.runs)
+    rule, family = RULES[scale.name], len(main_claims(scale))
+    found, absent = [], []
+    for claim in claims():
+        trained = [row for row in claim.at(scale) if all(one.cell in seeds for one in row[1])]
+        rows = [
+            (terms, min(seeds[one.cell] for one in experiments), experiments[0].data)
+            for terms, experiments in trained
+        ]
+        cells = {one.cell: one for _, experiments in trained for one in experiments}
+        hours = sum(rates.seconds(one) for one in cells.values()) / 3600
+        if rows:
+            level = rule.level(len(claim.distinct_rows(scale)))
+            level /= family if claim.is_primary else 1
+            found.append(_outlook(claim, rows, rule, level, deviations, hours))
+        else:
+            absent.append(claim.name)
+    return found, absent
+
+
+def _outlook(
+    claim: Claim,
+    rows: Sequence[tuple[Row, int, str]],
+    rule: Rule,
+    level: float,
+    deviations: Deviations,
+    hours: float,
+) -> Outlook:
+    is_error = claim.quantity == "error"
+    fewest = min(n for _, n, _ in rows)
+    margins = [rule.margins[data] if is_error else rule.score_margin for _, _, data in rows]
+    printed = [_printed(terms) for terms, _, _ in rows]
+    known = [value for value in printed if value is not None]
+    margin = math.fsum(margins) / len(rows)
+    if claim.kind == "often":
+        runs = sum(n for _, n, _ in rows)
+        enough = Needed(OFTEN_SEEDS, within_looks=True)
+        return Outlook(claim, len(rows), runs, runs, None, margin, None, enough, hours)
+    data = rows[0][2]
+    n = rule.seeds_used(fewest, data)
+    sds = [
+        (deviations.by_data[data] if is_error else rule.score_margin)
+        * math.sqrt(sum(term.weight**2 for term in terms))
+        for terms, _, data in rows
+    ]
+    # Of the mean over the rows; where all must hold, of the worst.
+    pooled = math.sqrt(math.fsum(sd**2 for sd in sds)) / len(sds)
+    sd = max(sds) if claim.kind == "always" else pooled
+    sees = detectable(n, sd, level, POWER) if n > 1 else None
+    mean = math.fsum(known) / len(known) if len(known) == len(rows) else None
+    kind = "better" if claim.kind == "always" else claim.kind
+    seeds = settled_by_power(kind, sd, margin, level)
+    needed = at_a_look(seeds, rule.looks_at(data), fewest)
+    return Outlook(claim, len(rows), fewest, n, sees, margin, mean, needed, hours)
+
+
+def _printed(terms: Row) -> float | None:
+    """The paper's value of a contrast, if it prints all of its cells."""
+    table = _printed_values()
+    values = [(term.weight, table.get(term.setting)) for term in terms]
+    if any(value is None for _, value in values) or terms[0].quantity != "error":
+        return None
+    return math.fsum(weight * value for weight, value in values if value is not None)
+
+
+@cache
+def _printed_values() -> dict[Setting, float]:
+    return {
+        cell.setting: cell.printed
+        for artefact in artefacts().values()
+        for cell in artefact.cells
+        if cell.printed is not None
+    }
+
+
+def measured_deviations(found: Iterable[Found], scale: Scale) -> Deviations:
+    """Within cells, from the runs of a folder that have finished; assumed where these are few."""
+    groups: dict[str, dict[str, list[float]]] = {}
+    for one in found:
+        error = _last_error(one.result)
+        if one.state == "done" and one.experiment is not None and error is not None:
+            cells = groups.setdefault(one.experiment.data, {})
+            cells.setdefault(one.experiment.cell, []).append(error)
+    by_data, measured = dict(RULES[scale.name].run_sd), {}
+    for data, cells in groups.items():
+        spread = [list(_squares(values)) for values in cells.values() if len(values) > 1]
+        df = sum(len(values) - 1 for values in spread)
+        if df >= ENOUGH and data in by_data and any(chain(*spread)):
+            by_data[data] = math.sqrt(math.fsum(chain(*spread)) / df)
+            measured[data] = sum(len(values) for values in spread)
+    return Deviations(by_data, measured)
+
+
+def _last_error(result: dict[str, Any] | None) -> float | None:
+    """A run's error in percent, if its file has a sensible one."""
+    errors = (result or {}).get("test_error_pct")
+    value = errors.get("last") if isinstance(errors, dict) else None
+    return float(value) if isinstance(value, int | float) and 0 <= value <= 100 else None
+
+
+def _squares(values: Sequence[float]) -> Iterator[float]:
+    mean = math.fsum(values) / len(values)
+    return ((value - mean) ** 2 for value in values)
+
+
+def outlook_lines(plan: Plan, scale: Scale, rates: Rates) -> Iterator[str]:
+    """The outlook as a person reads it."""
+    rule, deviations = RULES[scale.name], measured_deviations(plan.found, scale)
+    found, absent = outlooks(plan, scale, deviations, rates)
+    looks = ", ".join(map(str, rule.looks))
+    yield f"What these runs can decide (judged at {looks} seeds; {POWER:.0%} power):"
+    yield f"  main claims (*) are corrected for their number, {len(main_claims(scale))}"
+    if rule.note:
+        yield f"  {rule.note}"
+    yield f"  one run scatters by {deviations.words(run.experiment.data for run in plan.runs)}"
+    width = max((len(one.claim.name) for one in found), default=0)
+    for one in found:
+        mark = "*" if one.claim.is_primary else " "
+        yield f"{mark} {one.claim.name:{width}}  {_sentence(one)}"
+    far = sum(not one.in_reach for one in found)
+    yield f"{len(found) - far} of {len(found)} claims are in reach of these runs"
+    if absent:
+        yield f"Not trained by this plan: {', '.join(absent)}"
+
+
+def _sentence(one: Outlook) -> str:
+    if one.claim.kind == "often":
+        return f"with {one.planned} runs; {OFTEN_SEEDS} of which none diverges refute it"
+    if one.sees is None:
+        text = f"with {one.planned} seeds nothing is judged"
+    else:
+        unit = " points" if one.claim.quantity == "error" else ""
+        text = f"with {one.seeds} seeds you can see {one.sees:.2g}{unit}"
+    text += f", the margin is {one.margin:.3g}"
+    if one.printed is not None:
+        text += f", the paper prints {one.printed:.2f}"
+    return text if one.in_reach else f"{text}; out of reach: {_missing(one)}"
+
+
+def _missing(one: Outlook) -> str:
+    if one.needed is None or one.needed.seeds is None or one.more_hours is None:
+        return "no number of seeds is enough"
+    beyond = "" if one.needed.within_looks else ", more than were declared"
+    return f"{one.needed.more(one.planned)} more seeds ({one.more_hours:,.0f} h) would do{beyond}"

@@ -1,0 +1,150 @@
+"""A plan as a person reads it, and as a program does."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from scalednl.lab.paper.claims import main_claims
+from scalednl.lab.paper.grids import Artefact
+from scalednl.lab.paper.rules import RULES
+from scalednl.lab.paper.scales import Scale
+from scalednl.lab.sweep.estimate import Rates, paper_hours
+from scalednl.lab.sweep.outlook import measured_deviations, outlook_lines, outlooks
+from scalednl.lab.sweep.plan import Plan, PlannedRun
+
+SCHEMA = 1
+
+
+def plan_lines(
+    plan: Plan, chosen: list[Artefact], scale: Scale, out: Path, rates: Rates
+) -> Iterator[str]:
+    """One line a run under the first table that needs it, then totals."""
+    yield f"{scale.name}: {scale.words}"
+    yield f"runs in {out}"
+    width = max((len(run.name) for run in plan.runs), default=0)
+    for artefact in chosen:
+        mine = [run for run in plan.runs if run.artefacts[0] == artefact.name]
+        shared = sum(artefact.name in run.artefacts for run in plan.runs) - len(mine)
+        yield ""
+        note = f" ({shared} more are listed above)" if shared else ""
+        yield f"{artefact.name}: {len(mine)} runs{note}"
+        for run in mine:
+            yield "  " + _line(run, width, rates)
+    yield ""
+    yield from _totals(plan, rates)
+    yield ""
+    yield from outlook_lines(plan, scale, rates)
+
+
+def plan_values(
+    plan: Plan, chosen: list[Artefact], scale: Scale, out: Path, rates: Rates
+) -> dict[str, Any]:
+    """The same as plain values."""
+    return {
+        "schema": SCHEMA,
+        "scale": scale.name,
+        "artefacts": [artefact.name for artefact in chosen],
+        "out": str(out),
+        "rate": rates.words,
+        "totals": _sums(plan, rates),
+        "decides": _decides(plan, scale, rates),
+        "runs": [
+            {
+                "name": run.name,
+                "path": str(run.path),
+                "artefacts": list(run.artefacts),
+                "data": run.experiment.data,
+                "model": run.experiment.model,
+                "seed": run.experiment.seed,
+                "epochs": run.experiment.epochs,
+                "epochs_done": run.epochs_done,
+                "state": run.state,
+                "note": run.note,
+                "after": list(run.after),
+                "hours_here": rates.seconds(run.experiment) / 3600,
+                "hours_left_here": rates.seconds_left(run) / 3600,
+                "hours_paper_gpu": paper_hours(run.experiment),
+            }
+            for run in plan.runs
+        ],
+    }
+
+
+def _decides(plan: Plan, scale: Scale, rates: Rates) -> dict[str, Any]:
+    deviations = measured_deviations(plan.found, scale)
+    found, absent = outlooks(plan, scale, deviations, rates)
+    return {
+        "looks": list(RULES[scale.name].looks),
+        "levels_by_rows": list(RULES[scale.name].levels),
+        "main_claims": main_claims(scale),
+        "run_sd": dict(deviations.by_data),
+        "claims": [
+            {
+                "claim": one.claim.name,
+                "kind": one.claim.kind,
+                "rows": one.rows,
+                "seeds_planned": one.planned,
+                "seeds_judged": one.seeds,
+                "sees": one.sees,
+                "margin": one.margin,
+                "printed": one.printed,
+                "in_reach": one.in_reach,
+                "seeds_needed": None if one.needed is None else one.needed.seeds,
+                "hours_missing": one.more_hours,
+            }
+            for one in found
+        ],
+        "not_trained": absent,
+    }
+
+
+def hours(value: float) -> str:
+    """Hours, or minutes and seconds where they are few."""
+    if value >= 1:
+        return f"{value:,.1f} h"
+    return f"{value * 60:.1f} min" if value >= 1 / 60 else f"{value * 3600:.0f} s"
+
+
+def _line(run: PlannedRun, width: int, rates: Rates) -> str:
+    experiment = run.experiment
+    state: str = run.state
+    if run.state in ("interrupted", "running", "failed") and run.epochs_done:
+        state += f" after epoch {run.epochs_done}"
+    if run.note:
+        state += f": {run.note}"
+    elif run.state == "waiting" and run.after:
+        state += f" for {', '.join(run.after)}"
+    estimate = hours(rates.seconds(experiment) / 3600)
+    return (
+        f"{run.name:{width}}  {experiment.data:13}  {experiment.epochs:3} epochs  "
+        f"{estimate:>9}  {state}"
+    )
+
+
+def _sums(plan: Plan, rates: Rates) -> dict[str, Any]:
+    todo = [run for run in plan.runs if not run.is_over]
+    return {
+        "runs": len(plan.runs),
+        "states": dict(Counter(run.state for run in plan.runs)),
+        "done": len(plan.runs) - len(todo),
+        "to_do": len(todo),
+        "hours_here": sum(rates.seconds(run.experiment) for run in plan.runs) / 3600,
+        "hours_left_here": sum(rates.seconds_left(run) for run in plan.runs) / 3600,
+        "hours_paper_gpu": sum(paper_hours(run.experiment) for run in plan.runs),
+        "hours_left_paper_gpu": sum(paper_hours(run.experiment) for run in todo),
+    }
+
+
+def _totals(plan: Plan, rates: Rates) -> Iterator[str]:
+    sums = _sums(plan, rates)
+    states = ", ".join(f"{count:,} {state}" for state, count in sums["states"].items())
+    yield f"{sums['runs']:,} runs: {sums['done']:,} done, {sums['to_do']:,} to do ({states})"
+    yield (
+        f"here, one run at a time: {hours(sums['hours_left_here'])} to do of "
+        f"{hours(sums['hours_here'])}, at {rates.words}"
+    )
+    yield (
+        f"on the paper's GPU: {hours(sums['hours_left_paper_gpu'])} to do of "
+        f"{hours(sums['hours_paper_gpu'])}, by Table 3's 62.37 ms a step of PreResNet-56"
+    )

@@ -1,0 +1,246 @@
+"""Captured attention is the block's own, and capturing changes nothing."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import scalednl
+from scalednl.blocks.folding import add_projected
+from scalednl.blocks.nonlocal_block import _NonLocal
+from scalednl.inspection import BlockAttention, capture_attention, factors
+from scalednl.inspection.factors import Factors
+from scalednl.lab.bench.peak import peak_of
+from scalednl.ops.layout import rows_to_maps
+from scalednl.ops.views import merge_heads
+from scalednl.options import ATTENTIONS, KEY_POOLS, VIEWS, orders_of
+from tests.support import assert_close, randomise, reference_block
+
+SPACES = {1: (9,), 2: (6, 5), 3: (3, 4, 5)}
+BLOCKS = {1: scalednl.NonLocal1d, 2: scalednl.NonLocal2d, 3: scalednl.NonLocal3d}
+CASES = [
+    {"attention": attention, "view": view, "order": order, "key_pool": key_pool}
+    for attention in ATTENTIONS
+    for view in VIEWS
+    for key_pool in (None, *KEY_POOLS)
+    for order, reason in orders_of(attention, view, key_pool=key_pool).items()
+    if not reason
+]
+SCALES: list[dict[str, Any]] = [
+    {"attention": "softmax", "softmax_scale": scale} for scale in ("channels", "learned", 2.5)
+]
+
+
+def _block(dims: int = 2, **options: Any) -> _NonLocal:
+    return randomise(BLOCKS[dims](8, heads=2, embed_channels=6, **options)).eval()
+
+
+def _through(seen: BlockAttention, x: Tensor) -> Tensor:
+    """The block's output by way of the captured maps: x + norm(out(A g))."""
+    heads = range(seen.theta.shape[1])
+    images = range(len(x))
+    maps = torch.stack([torch.stack([seen.map(i, h) for h in heads]) for i in images])
+    y = rows_to_maps(merge_heads(maps @ seen.g), x.shape[2:])
+    return add_projected(x, y, seen.block.out, seen.block.norm)
+
+
+@pytest.mark.parametrize("options", [*CASES, *SCALES, {"scale": False}, {"bias": True}], ids=str)
+def test_the_captured_map_times_g_gives_the_output(options: dict[str, Any]) -> None:
+    """x + norm(out(A g)) is the block's output and the reference's, and the output is untouched."""
+    block = _block(**options)
+    x = torch.randn(2, 8, *SPACES[2])
+    alone = block(x)
+    with capture_attention(block) as seen:
+        watched = block(x)
+    assert torch.equal(watched, alone)
+    found = _through(seen[0], x)
+    assert_close(found, watched, 1e-5)
+    assert_close(found, reference_block(block, x), 1e-5)
+
+
+@pytest.mark.parametrize("dims", [1, 3])
+def test_other_dimensions(dims: int) -> None:
+    """Sequences and video are captured likewise, pooled keys and all."""
+    block = _block(dims, key_pool="before")
+    x = torch.randn(2, 8, *SPACES[dims])
+    with capture_attention(block) as seen:
+        z = block(x)
+    assert_close(_through(seen[0], x), z, 1e-5)
+    assert seen[0].query_size == SPACES[dims]
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("autocast", [True, False])
+def test_capturing_changes_no_bit(training: bool, autocast: bool) -> None:
+    """Order, output, gradients and running statistics are those of a network left alone."""
+    config = scalednl.NonLocalConfig(blocks=2, norm_init=1.0)
+    model = scalednl.create_model("preresnet8", nonlocal_=config).train(training)
+    x = torch.randn(3, 3, 16, 16)
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+
+    def run(watched: bool) -> tuple[Tensor, ...]:
+        model.load_state_dict(state)
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            if watched:
+                with capture_attention(model) as seen:
+                    z = model(x)
+                assert [found.name for found in seen] == ["stack.0", "stack.1"]
+            else:
+                z = model(x)
+        gradients = torch.autograd.grad(z.float().square().sum(), list(model.parameters()))
+        return (z, *gradients, *(value.clone() for value in model.buffers()))
+
+    for watched, alone in zip(run(True), run(False), strict=True):
+        assert torch.equal(watched, alone)
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+
+
+def test_the_order_stays() -> None:
+    """A watched block of many pixels is still multiplied in the gram order."""
+    block = _block()
+    x = torch.randn(1, 8, 32, 32)
+    before = block.plan(x.shape).order
+    with capture_attention(block) as seen:
+        assert block.plan(x.shape).order == before == "gram"
+        block(x=x)
+    assert seen[0].theta.shape == (1, 2, 1024, 3)
+
+
+def test_inserted_blocks_are_found() -> None:
+    """Blocks are found wherever they are, by path or number, and the last call is kept."""
+    model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU())
+    scalednl.insert_nonlocal(model, at="1", blocks=2, config=scalednl.NonLocalConfig(heads=2))
+    with capture_attention(model, ["1.nonlocal_.1"]) as seen:
+        for size in (5, 7):
+            model(torch.randn(1, 3, size, size))
+    assert seen.names == ("1.nonlocal_.1",)
+    assert seen["1.nonlocal_.1"].query_size == (7, 7)
+    with capture_attention(model, [0]) as seen:
+        model(torch.randn(1, 3, 5, 5))
+    assert [found.name for found in seen] == ["1.nonlocal_.0"]
+
+
+class NONLocalBlock2D(nn.Module):
+    """A block as found in many repositories."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.theta, self.phi, self.g = (nn.Conv2d(8, 4, 1) for _ in range(3))
+        self.W = nn.Conv2d(4, 8, 1)
+
+    def map(self, x: Tensor) -> Tensor:
+        """softmax(theta phi^T)."""
+        return (self.theta(x).flatten(2).mT @ self.phi(x).flatten(2)).softmax(-1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x + W(A g)."""
+        y = (self.map(x) @ self.g(x).flatten(2).mT).mT.unflatten(2, x.shape[2:])
+        return x + self.W(y)
+
+
+def test_a_converted_block_shows_the_map_that_it_had() -> None:
+    """Somebody else's block, made ours, is captured with the attention it computed before."""
+    foreign, x = NONLocalBlock2D().eval(), torch.randn(2, 8, 5, 4)
+    truth = foreign.map(x)
+    model, _ = scalednl.convert(nn.Sequential(foreign), attention="same")
+    with capture_attention(model) as seen:
+        model(x)
+    assert_close(seen[0].map(1, 0), truth[1], 1e-6)
+
+
+def test_rows_chunks_and_means_are_those_of_the_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows by number or place, chunks in order and column means agree with the whole map."""
+    monkeypatch.setattr(factors, "CHUNK", 100)
+    for attention in ATTENTIONS:
+        block = _block(attention=attention, key_pool="after")
+        with capture_attention(block) as seen:
+            block(torch.randn(2, 8, 6, 5))
+        whole = seen[0].map(1, 1)
+        assert whole.shape == (30, 6)
+        assert_close(seen[0].rows(1, 1, [7, (1, 2), (5, 4)]), whole[[7, 7, 29]], 1e-6)
+        chunks = list(seen[0].chunks(1, 1))
+        assert len(chunks) > 1
+        assert_close(torch.cat(chunks), whole, 1e-6)
+        assert_close(seen[0].column_mean(1, 1), whole.mean(0), 1e-6)
+
+
+def test_half_precision_is_captured_in_float32() -> None:
+    """A bfloat16 block gives float32 maps, near those of the float32 block."""
+    block = _block(attention="softmax", init=0.1)
+    x = torch.randn(1, 8, 6, 5)
+    maps = []
+    for dtype in (torch.float32, torch.bfloat16):
+        with capture_attention(block.to(dtype)) as seen:
+            block(x.to(dtype))
+        maps.append(seen[0].map(0, 0))
+    assert maps[1].dtype == torch.float32
+    assert_close(maps[1], maps[0], 0.05)
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda seen: seen[0].rows(0, 2, [0]), "head 2 does not exist: "),
+        (lambda seen: seen[0].map(5, 0), "image 5 does not exist: "),
+        (lambda seen: seen[3], r"block 3 does not exist: there are 0 \(\)"),
+        (lambda seen: seen[0].rows(0, 0, [30]), "query 30 is outside"),
+        (lambda seen: seen[0].rows(0, 0, [(6, 0)]), r"query \(6, 0\) is outside: .*6x5"),
+    ],
+)
+def test_what_does_not_exist_is_named(ask: Any, said: str) -> None:
+    """Images, heads, blocks and queries that do not exist, with those that do."""
+    block = _block()
+    with capture_attention(block) as seen:
+        block(torch.randn(1, 8, 6, 5))
+    with pytest.raises(ValueError, match=said):
+        ask(seen)
+
+
+def test_models_that_cannot_be_captured() -> None:
+    """No block, a block not called, and a map too large are sentences."""
+    with pytest.raises(ValueError, match=r"Conv2d has no non-local block: .*insert_nonlocal"):
+        capture_attention(nn.Conv2d(3, 8, 3)).__enter__()
+    with (
+        capture_attention(_block()) as seen,
+        pytest.raises(ValueError, match="has not been called"),
+    ):
+        seen[0].map(0, 0)
+    large = Factors(torch.zeros(8192, 1), torch.zeros(4096, 1), torch.ones(()), False)
+    with pytest.raises(
+        ValueError, match=r"8,192 queries x 4,096 keys .*\(128 MiB\).* ask for rows"
+    ):
+        large.whole()
+
+
+def _rows_of_a_large_map() -> Any:
+    """Rows and all chunks' sums of a 128x128 map, 268 million entries."""
+    block = scalednl.NonLocal2d(32, attention="softmax", heads=4).eval()
+    x = torch.randn(1, 32, 128, 128)
+
+    def step() -> None:
+        with torch.no_grad(), capture_attention(block) as seen:
+            block(x)
+            seen[0].rows(0, 3, range(0, 16384, 256))
+            for number, _ in enumerate(seen[0].chunks(0, 3)):
+                if number == 8:
+                    break
+
+    return step
+
+
+def test_rows_of_a_large_map_need_little_memory() -> None:
+    """Capturing and rows of a 128x128 map stay below 100 MB; the map would take 1 GB a head."""
+    assert peak_of(_rows_of_a_large_map, runs=1).bytes < 100e6
+
+
+def test_a_compiled_model_says_what_to_do_instead() -> None:
+    """Compiled code passes hooks by, so it is refused with the way out, and one name is a name."""
+    model = nn.Sequential(nn.Conv2d(3, 8, 1), scalednl.NonLocal2d(8))
+    compiled: Any = torch.compile(model, backend="eager")
+    refused = pytest.raises(ValueError, match="capture the model that was compiled")
+    with refused, capture_attention(compiled):
+        pass
+    with torch.no_grad(), capture_attention(model, "1") as seen:
+        model(torch.randn(1, 3, 4, 4))
+    assert seen["1"].query_size == (4, 4)

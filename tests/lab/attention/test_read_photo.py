@@ -1,0 +1,106 @@
+"""Pictures of every kind become upright RGB bytes; what is none is a sentence."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from scalednl.errors import UsageError
+from scalednl.lab.attention.queries import cell_of, default_queries
+from scalednl.lab.attention.read_photo import read_photo
+from scalednl.lab.config import PairsConfig, RecallConfig
+from scalednl.lab.data.pairs import make_pairs
+from scalednl.lab.data.recall import make_recall
+
+GRADIENT = np.arange(12, dtype=np.uint8).reshape(3, 4) * 20
+
+
+def _saved(path: Path, image: Image.Image, **options: Any) -> Path:
+    image.save(path, **options)
+    return path
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB", "RGBA", "P", "LA", "1"])
+def test_modes(tmp_path: Path, mode: str) -> None:
+    """Grey, colour, palette, black and white, with transparency or without: the same pixels."""
+    image = Image.fromarray(GRADIENT).convert(mode)
+    truth = np.asarray(image.convert("RGB"))
+    found = read_photo(_saved(tmp_path / "photo.png", image))
+    assert found.shape == (3, 4, 3)
+    assert np.abs(found.astype(int) - truth).max() <= 1
+
+
+def test_cmyk_turned_and_sixteen_bits(tmp_path: Path) -> None:
+    """CMYK is converted, EXIF's turn is made, and 16 bits become 8 without being cut off."""
+    grey = Image.fromarray(GRADIENT).convert("CMYK")
+    assert read_photo(_saved(tmp_path / "cmyk.jpg", grey, quality=100)).shape == (3, 4, 3)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    turned = read_photo(_saved(tmp_path / "turned.png", Image.fromarray(GRADIENT), exif=exif))
+    assert (turned[..., 0] == np.rot90(GRADIENT, -1)).all()
+    wide = Image.fromarray(GRADIENT.astype(np.uint16) * 257)
+    assert (read_photo(_saved(tmp_path / "wide.png", wide))[..., 0] == GRADIENT).all()
+    numbers = Image.fromarray(GRADIENT.astype(np.float32))
+    assert read_photo(_saved(tmp_path / "numbers.tiff", numbers)).max() == 255
+
+
+def test_what_is_transparent_lies_on_white(tmp_path: Path) -> None:
+    """A clear pixel is white, whatever colour hides in it."""
+    clear = Image.new("RGBA", (2, 2), (255, 0, 0, 0))
+    assert (read_photo(_saved(tmp_path / "clear.png", clear)) == 255).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("text.png", b"not a picture", "is not a sound picture"),
+        ("empty.jpg", b"", "is not a sound picture"),
+        ("cut.png", None, "is not a sound picture"),
+        ("missing.png", ..., "is not there"),
+        (".", ..., "is a folder"),
+    ],
+)
+def test_what_is_no_picture(tmp_path: Path, name: str, content: Any, said: str) -> None:
+    """Text, an empty or cut file, a missing one, a folder."""
+    path = tmp_path / name
+    if content is None:
+        noise = np.random.default_rng(0).integers(0, 255, (64, 64, 3), dtype=np.uint8)
+        Image.fromarray(noise).save(path)
+        path.write_bytes(path.read_bytes()[:900])
+    elif content is not ...:
+        path.write_bytes(content)
+    with pytest.raises(UsageError, match=said):
+        read_photo(path)
+
+
+def test_a_picture_that_is_too_large(tmp_path: Path) -> None:
+    """One of many pixels is refused by its size, before it is decoded."""
+    path = _saved(tmp_path / "large.png", Image.new("1", (4000, 2000)))
+    with pytest.raises(UsageError, match="4000 x 2000 pixels, and at most 4,000,000"):
+        read_photo(path)
+
+
+def test_default_queries() -> None:
+    """They are in the gratings of generated images, else inside whatever size an image has."""
+    config = PairsConfig(noise=0.01, train_images=1, test_images=30)
+    _, split = make_pairs(config)
+    for pixels in split.images:
+        (row, column), blue = default_queries(pixels, "pairs")
+        red = np.abs(pixels[..., 0].astype(int) - 128) > 20
+        assert red[max(0, row - 2) : row + 3, max(0, column - 2) : column + 3].any()
+        assert blue != (row, column)
+    _, split = make_recall(RecallConfig(noise=0.01, train_images=1, test_images=30))
+    for pixels in split.images:
+        drawn = (np.abs(pixels.astype(int) - 128) > 20).any(2)
+        (row, column), (other, second) = default_queries(pixels, "recall")
+        assert column < 8
+        assert second >= 32
+        for y, x in ((row, column), (other, second)):
+            assert drawn[max(0, y - 2) : y + 3, max(0, x - 2) : x + 3].any()
+    for shape in ((1, 1, 3), (5, 3, 3)):
+        for row, column in default_queries(np.zeros(shape, np.uint8), None):
+            assert 0 <= row < shape[0]
+            assert 0 <= column < shape[1]
+    assert cell_of((31, 0), (32, 24), (16, 12)) == (15, 0)

@@ -1,0 +1,150 @@
+"""The record says what the network does, in a form that needs no torch."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import scalednl
+from scalednl.errors import CommandError
+from scalednl.inspection.factors import Factors
+from scalednl.inspection.scores import SOFTMAX_ONLY
+from scalednl.lab.attention import explorer
+from scalednl.lab.attention.colours import bare_picture, colour_range, palette, shrunk
+from scalednl.lab.attention.explorer import chosen_images, evened
+from scalednl.lab.attention.record import record_run
+from scalednl.lab.attention.scoring import look_at, score_subject
+from scalednl.lab.attention.source import open_subject
+from scalednl.lab.records.attention import decode_rows, read_attention
+from scalednl.lab.records.run import RunFolder
+from scalednl.lab.training.evaluate import evaluate_source
+from tests.lab.attention.builders import made_run
+from tests.support import assert_close
+
+SCORES = {
+    *("key_share", "vertical_share", "length_rank", "cosine_rank", "query_angles"),
+    *("query_dependence", "rank_one_energy", "kept_by_magnitude", "kept_by_direction"),
+}
+
+
+def _record(path: Path, **options: Any) -> dict[str, Any]:
+    record_run(path, **options)
+    record = read_attention(RunFolder(path).attention)
+    assert record is not None
+    return record
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"attention": "softmax", "softmax_scale": "learned", "init": 0.5, "key_pool": "before"},
+        {"attention": "mean", "view": "magnitude", "heads": 2},
+    ],
+    ids=str,
+)
+def test_a_record_gives_back_every_row(tmp_path: Path, options: dict[str, Any]) -> None:
+    """Rows decoded from few bits differ from the network's by no more than the record says."""
+    path = made_run(tmp_path / "run", blocks=1, **options)
+    record = _record(path, images=2)
+    looks = look_at(open_subject(path))
+    assert len(record["explorer"]["images"]) == len(looks) == 6
+    softmax = record["blocks"][0]["attention"] == "softmax"
+    for image, look in zip(record["explorer"]["images"], looks, strict=True):
+        for vectors, seen in zip(image["blocks"], look.blocks, strict=True):
+            for head in range(seen.block.heads):
+                queries = range(seen.factors.queries)
+                found = decode_rows(vectors, head, queries, softmax=softmax)
+                exact = seen.map(0, head).numpy()
+                error = np.abs(found - exact).max(1) / np.abs(exact).max(1)
+                assert error.max() <= vectors["row_error"] + 1e-4
+            assert vectors["row_error"] < 0.01
+
+
+def test_what_a_record_holds(tmp_path: Path) -> None:
+    """Scores with intervals for every block and head, errors as `scalednl eval` finds, pictures."""
+    path = made_run(tmp_path / "run")
+    record = _record(path)
+    assert (record["source"], record["recipe"], record["data"]) == ("run", "small", "pairs")
+    assert record["images_scored"] == 40
+    assert [block["name"] for block in record["blocks"]] == ["stack.0", "stack.1"]
+    scores = score_subject(open_subject(path))
+    for block, found in zip(record["blocks"], scores, strict=True):
+        assert set(block["scores"]) == set(block["untrained"]) == SCORES
+        summary = block["scores"]["key_share"]
+        assert summary["n"] == 40
+        assert summary["low"] <= summary["mean"] <= summary["high"]
+        assert summary["mean"] == pytest.approx(float(found.maps["key_share"].mean()))
+        heads = block["head_scores"]["query_angles"]
+        assert np.mean(heads) == pytest.approx(block["scores"]["query_angles"]["mean"])
+    assert record["ablations"]["images"] == 40
+    error = evaluate_source(path, None, None, None)["test_error_pct"]
+    assert record["ablations"]["error_pct"]["unchanged"] == error
+    folder = RunFolder(path).attention
+    assert len(record["maps"]) == 2 * 4 * 2
+    for picture in record["maps"]:
+        with Image.open(folder / picture["file"]) as image:
+            assert image.size == (64, 64)
+    assert str(tmp_path) not in (folder / "attention.json").read_text()
+
+
+def test_softmax_has_more_scores(tmp_path: Path) -> None:
+    """Shares of attention exist for weights without signs only."""
+    path = made_run(tmp_path / "run", attention="softmax", blocks=1)
+    (block,) = _record(path, images=2, test_images=2)["blocks"]
+    assert set(block["scores"]) == SCORES | set(SOFTMAX_ONLY)
+
+
+def test_all_runs_show_the_same_images(tmp_path: Path) -> None:
+    """Images depend on the data alone, not on block or seed; the first of each class come first."""
+    first, second = (
+        [look.index for look in open_subject(made_run(tmp_path / name, attention=name)).pictures]
+        for name in ("scaled", "softmax")
+    )
+    assert first == second
+    assert chosen_images(np.array([2, 2, 0, 1, 0, 2]), 5) == [2, 3, 0, 4, 1]
+
+
+def test_an_explorer_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Images that would make it too large are left out, and counted."""
+    monkeypatch.setattr(explorer, "LARGEST", 60_000)
+    found = _record(made_run(tmp_path / "run"), images=2)["explorer"]
+    assert 0 < len(found["images"]) < 6
+    assert found["left_out"] == 6 - len(found["images"])
+
+
+@pytest.mark.parametrize("softmax", [True, False])
+def test_another_basis_gives_the_same_maps(softmax: bool) -> None:
+    """Evened vectors have theta's and phi's products, whichever is the shorter list."""
+    for queries, keys in ((3, 7), (7, 3), (9, 9)):
+        maps = Factors(torch.randn(2, queries, 5), torch.randn(2, keys, 5), torch.ones(2), softmax)
+        assert_close(evened(maps).whole(), maps.whole(), 1e-5)
+
+
+def test_bare_pictures_are_one_pixel_an_entry() -> None:
+    """Largest and smallest entry have the ends of the palette, signed maps white at 0."""
+    values = torch.tensor([[-2.0, 0, 1], [0, 1, 0]])
+    hot = np.asarray(bare_picture(values, "hot").convert("RGB"))
+    assert hot.shape == (2, 3, 3)
+    assert (hot[0, 0] == palette("hot")[0]).all()
+    assert (hot[0, 2] == palette("hot")[255]).all()
+    signed = np.asarray(bare_picture(values, "signed").convert("RGB"))
+    assert signed[0, 1].min() > 240
+    assert colour_range(values, "signed") == (-2, 2)
+    assert colour_range(torch.zeros(2, 2), "signed") == (0, 1)
+    assert shrunk(torch.ones(600, 20)).shape == (512, 20)
+
+
+def test_networks_with_nothing_to_show(tmp_path: Path) -> None:
+    """One without blocks, and one that computes NaN, are sentences."""
+    with pytest.raises(CommandError, match=r"has nothing to show: .*no non-local block"):
+        record_run(made_run(tmp_path / "plain", blocks=0))
+    path = made_run(tmp_path / "run")
+    model = scalednl.load_model(RunFolder(path).weights)
+    torch.nn.init.constant_(model.stem.weight, torch.nan)
+    scalednl.save_model(model, RunFolder(path).weights)
+    with pytest.raises(CommandError, match="run computes numbers that are not finite"):
+        record_run(path)

@@ -1,0 +1,85 @@
+"""Measuring takes turns, and counts what is kept once."""
+
+import gc
+import weakref
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from scalednl.lab.bench.measure import (
+    fastest,
+    inference_step,
+    interleaved,
+    relative_error,
+    training_step,
+)
+from scalednl.lab.counting import bytes_kept
+
+
+def test_steps_take_turns_after_a_warm_up() -> None:
+    """Warm-up runs come first and are not counted; then one run of each step in turn."""
+    calls: list[str] = []
+    steps = {name: (lambda name=name: calls.append(name)) for name in "ab"}
+    times = interleaved(steps, repeats=3, warm_up=2)
+    assert "".join(calls) == "aabb" + "ababab"
+    assert {name: len(runs) for name, runs in times.items()} == {"a": 3, "b": 3}
+
+
+def test_summaries() -> None:
+    """The best and the median run of each step."""
+    times = {"a": [3.0, 1.0, 2.0], "b": [5.0, 5.0, 9.0]}
+    assert fastest(times) == {"a": 1.0, "b": 5.0}
+
+
+class _Square(nn.Module):
+    """w x^2: keeps x twice in one storage, x^2, and its own weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.ones(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """w x^2."""
+        return self.w * (x * x)
+
+
+def test_kept_bytes_are_distinct_storages_without_parameters() -> None:
+    """A tensor saved twice counts once, a parameter not at all."""
+    assert bytes_kept(_Square(), torch.randn(10, requires_grad=True)) == 2 * 10 * 4
+
+
+class _Watched(nn.Module):
+    """relu, which keeps its own result; remembers it weakly."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """relu(x)."""
+        z = x.relu()
+        self.result = weakref.ref(z)
+        return z
+
+
+def test_counting_kept_bytes_leaves_nothing_behind() -> None:
+    """A result that is kept for backward is freed after it was counted."""
+    module = _Watched()
+    assert bytes_kept(module, torch.randn(10, requires_grad=True)) == 10 * 4
+    gc.collect()
+    assert module.result() is None
+
+
+def test_steps_run_what_they_say() -> None:
+    """A training step gives gradients for x and the weights, an inference step no graph."""
+    x = torch.full((3,), 2.0, requires_grad=True)
+    gradients = training_step(_Square(), x, torch.ones(3))()
+    assert isinstance(gradients, tuple)
+    assert torch.equal(gradients[0], torch.full((3,), 4.0))
+    assert gradients[1].item() == 12.0
+    z = inference_step(_Square(), x)()
+    assert isinstance(z, Tensor)
+    assert not z.requires_grad
+
+
+def test_relative_error() -> None:
+    """The error is relative to the truth."""
+    error = relative_error(torch.tensor([3.0, 4.4]), torch.tensor([3.0, 4.0]))
+    assert error == pytest.approx(0.08)

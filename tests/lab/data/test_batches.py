@@ -1,0 +1,135 @@
+"""Batches: every image once an epoch, the same numbers again, ranks that add up to one process."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from scalednl.errors import UsageError
+from scalednl.lab.data.augment import CentreCrop, PaddedCrop, ResizedCrop
+from scalednl.lab.data.batches import Batch, Batches, Resident
+from scalednl.lab.data.splits import ImageData, Split, stratified
+
+MEAN, STD = (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)
+
+
+def _data(count: int, side: int = 8) -> ImageData:
+    """Images whose label is their number, so that batches tell which they hold."""
+    images = np.random.default_rng(0).integers(0, 256, (count, side, side, 3), dtype=np.uint8)
+    split = Split(images, np.arange(count))
+    return ImageData("numbers", split, split, [str(n) for n in range(count)], MEAN, STD)
+
+
+def _labels(batches: Iterator[Batch]) -> list[int]:
+    return [label for batch in batches for label in batch.labels.tolist()]
+
+
+SIZES = st.integers(1, 60)
+
+
+@given(count=SIZES, batch=SIZES, world=st.integers(1, 5), epoch=st.integers(0, 3))
+@settings(deadline=None, max_examples=60)
+def test_shards_are_disjoint_and_complete(count: int, batch: int, world: int, epoch: int) -> None:
+    """Whatever the sizes, all ranks together see every image exactly once, in step."""
+    batch = min(batch, count)
+    assume(batch >= world)
+    data = _data(count)
+    ranks = [
+        list(Batches(data, data.train, batch, PaddedCrop(), rank=r, world=world).epoch(epoch))
+        for r in range(world)
+    ]
+    assert len({len(batches) for batches in ranks}) == 1
+    seen = [label for batches in ranks for label in _labels(iter(batches))]
+    assert sorted(seen) == list(range(count))
+    for together in zip(*ranks, strict=True):
+        assert all(len(mine.labels) >= 1 for mine in together)
+        assert {mine.count for mine in together} == {sum(len(mine.labels) for mine in together)}
+
+
+def test_ranks_see_together_what_one_process_sees() -> None:
+    """Pixels and labels of two ranks, joined, are the single process's batch, bit for bit."""
+    data = _data(37, side=16)
+    alone = Batches(data, data.train, 10, PaddedCrop(), seed=5)
+    first, second = (
+        Batches(data, data.train, 10, PaddedCrop(), seed=5, rank=rank, world=2) for rank in (0, 1)
+    )
+    for whole, one, two in zip(alone.epoch(3), first.epoch(3), second.epoch(3), strict=True):
+        assert torch.equal(torch.cat([one.images, two.images]), whole.images)
+        assert torch.equal(torch.cat([one.labels, two.labels]), whole.labels)
+
+
+def test_an_epoch_goes_on_from_any_batch() -> None:
+    """Starting in the middle gives the rest of the epoch, bit for bit."""
+    data = _data(50, side=16)
+    whole = list(Batches(data, data.train, 8, ResizedCrop(8), seed=1).epoch(2))
+    for start in (0, 3, 6, 7):
+        rest = list(Batches(data, data.train, 8, ResizedCrop(8), seed=1).epoch(2, start))
+        assert len(rest) == len(whole) - start
+        for mine, right in zip(rest, whole[start:], strict=True):
+            assert torch.equal(mine.images, right.images)
+            assert torch.equal(mine.labels, right.labels)
+
+
+def test_order_depends_on_seed_and_epoch_alone() -> None:
+    """Other epochs and other seeds give other orders; the global generator none."""
+    data = _data(50)
+    batches = Batches(data, data.train, 8, PaddedCrop(), seed=1)
+    first = batches.order(0)
+    torch.manual_seed(99)
+    assert torch.equal(batches.order(0), first)
+    assert not torch.equal(batches.order(1), first)
+    assert not torch.equal(Batches(data, data.train, 8, PaddedCrop(), seed=2).order(0), first)
+    still = Batches(data, data.test, 8, CentreCrop(8), shuffle=False)
+    assert still.order(1).tolist() == list(range(50))
+
+
+@pytest.mark.parametrize("resident", ["always", "never", "auto"])
+def test_streaming_gives_the_same_batches(resident: Resident) -> None:
+    """A set that stays on the host gives what a set on the device gives."""
+    data = _data(30, side=16)
+    usual = Batches(data, data.train, 8, PaddedCrop())
+    other = Batches(data, data.train, 8, PaddedCrop(), resident=resident)
+    for one, two in zip(usual.epoch(1), other.epoch(1), strict=True):
+        assert torch.equal(one.images, two.images)
+        assert torch.equal(one.labels, two.labels)
+
+
+def test_impossible_batches_are_refused() -> None:
+    """A batch larger than the set, and one that cannot be shared."""
+    data = _data(10)
+    with pytest.raises(UsageError, match="a batch of 11 makes no sense for 10 images"):
+        Batches(data, data.train, 11, PaddedCrop())
+    with pytest.raises(UsageError, match="a batch of 2 cannot be shared by 3 processes"):
+        Batches(data, data.train, 2, PaddedCrop(), world=3)
+    with pytest.raises(UsageError, match="rank 3 of 2 processes makes no sense"):
+        Batches(data, data.train, 2, PaddedCrop(), rank=3, world=2)
+    with pytest.raises(UsageError, match="images of 8 pixels have no middle of 56"):
+        next(Batches(data, data.train, 2, CentreCrop(56)).epoch(0))
+
+
+@given(
+    labels=st.lists(st.integers(0, 4), min_size=1, max_size=60),
+    share=st.floats(0, 1),
+    seed=st.integers(0, 5),
+)
+@settings(deadline=None)
+def test_subsets_keep_the_proportions(labels: list[int], share: float, seed: int) -> None:
+    """A class has its share of the subset to within one image, and no image comes twice."""
+    values = np.array(labels)
+    limit = max(1, round(share * len(values)))
+    chosen = stratified(values, limit, seed)
+    assert len(set(chosen.tolist())) == limit
+    for label in set(labels):
+        exact = limit * labels.count(label) / len(labels)
+        assert abs((values[chosen] == label).sum() - exact) < 1
+
+
+def test_limits_that_make_no_sense_are_refused() -> None:
+    """0 images, and more than there are."""
+    for limit in (0, 11):
+        with pytest.raises(UsageError, match=f"a limit of {limit} makes no sense"):
+            _data(10).train.subset(limit)
+    assert len(_data(10).limited(4, 2).train) == 4

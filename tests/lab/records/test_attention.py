@@ -1,0 +1,179 @@
+"""A damaged record of attention is a sentence, never a traceback."""
+
+import base64
+import copy
+import json
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scalednl.errors import CommandError
+from scalednl.lab.records.attention import (
+    PNG,
+    decode_rows,
+    decode_vectors,
+    read_attention,
+    write_attention,
+)
+
+
+def _text(values: Any) -> str:
+    return base64.b64encode(np.asarray(values).tobytes()).decode()
+
+
+SUMMARY = {"mean": 0.5, "sd": None, "n": 1, "low": None, "high": None}
+VECTORS = {
+    "bits": 8,
+    "theta": _text(np.array([[127, 0], [0, -127]], "<i1")),
+    "theta_scale": _text(np.array([1 / 127, 2 / 127], "<f4")),
+    "phi": _text(np.array([[127, 127]], "<i1")),
+    "phi_scale": _text(np.array([3 / 127], "<f4")),
+    "width": 2,
+    "factor": [0.5],
+    "row_error": 0.01,
+}
+BLOCK = {
+    "name": "stack.0",
+    "attention": "scaled",
+    "view": "base",
+    "heads": 1,
+    "channels": 4,
+    "embed_channels": 2,
+    "query_size": [1, 2],
+    "key_size": [1, 1],
+    "scores": {"key_share": SUMMARY},
+    "head_scores": {"key_share": [0.5]},
+    "untrained": {"key_share": SUMMARY},
+}
+MAP = {"file": "map.png", "image": 0, "block": 0, "head": 0, "colours": "hot", "low": 0, "high": 1}
+IMAGE = {
+    "index": 3,
+    "label": "cat",
+    "predicted": None,
+    "height": 2,
+    "width": 4,
+    "png": base64.b64encode(PNG).decode(),
+    "blocks": [VECTORS],
+}
+RECORD: dict[str, Any] = {
+    **dict.fromkeys(("recipe", "seed", "data", "position")),
+    "source": "run",
+    "model": "preresnet8",
+    "origin": {},
+    "images_scored": 1,
+    "untrained": {"seed": 0, "start": "initialised"},
+    "ablations": {"images": 10, "error_pct": {"unchanged": 1.5}},
+    "blocks": [BLOCK],
+    "maps": [MAP],
+    "explorer": {"images": [IMAGE], "left_out": 0},
+}
+
+
+def test_a_record_is_read_as_written(tmp_path: Path) -> None:
+    """What was written comes back; where nothing was, there is None."""
+    assert read_attention(tmp_path) is None
+    write_attention(tmp_path, RECORD)
+    assert read_attention(tmp_path) == {"schema": 2, **RECORD}
+
+
+def test_decoding() -> None:
+    """theta and phi are whole numbers times scales; rows are f theta . phi, or their softmax."""
+    assert decode_vectors(VECTORS, "theta")[0] == pytest.approx(np.array([[1, 0], [0, -2]]))
+    assert decode_rows(VECTORS, 0, [1, 0], softmax=False) == pytest.approx(np.array([[-3], [1.5]]))
+    assert decode_rows(VECTORS, 0, [0], softmax=True) == pytest.approx(np.array([[1]]))
+
+
+def _change(path: str, value: Any) -> Any:
+    """The record with one thing changed, by its path; ... removes it."""
+    record = copy.deepcopy({"schema": 2, **RECORD})
+    place: Any = record
+    *way, last = [int(part) if part.isdigit() else part for part in path.split(".")]
+    for part in way:
+        place = place[part]
+    if value is ...:
+        del place[last]
+    else:
+        place[last] = value
+    return record
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("schema", 1, "has schema 1, and this version reads 2"),
+        ("blocks", [], "it has no blocks"),
+        ("blocks.0.scores", ..., "block 0 has no scores"),
+        ("blocks.0.heads", True, "heads of block 0 is bool"),
+        ("blocks.0.query_size", [0, 2], "query_size"),
+        ("blocks.0.scores.key_share.mean", None, "mean of key_share is None"),
+        ("blocks.0.scores.key_share", 3, "key_share is not a summary"),
+        ("blocks.0.head_scores.key_share", [1, 2], "not one number a head"),
+        ("blocks.0.untrained", {}, "scores and untrained have different names"),
+        ("blocks.0.untrained.key_share.mean", "x", "mean of key_share is 'x'"),
+        ("untrained.start", ..., "untrained has no start"),
+        ("ablations.error_pct.unchanged", "x", "error of ablation unchanged is 'x'"),
+        ("ablations.images", None, "images of ablations is NoneType"),
+        ("maps.0.file", "../../secret.png", "has the file name"),
+        ("maps.0.head", 1, "head 1, which is not there"),
+        ("maps.0.block", -1, "block -1, which is not there"),
+        ("explorer.images", {}, "no list of images"),
+        ("explorer.images.0.png", "AAAA", "is no PNG picture"),
+        ("explorer.images.0.png", "no base64!", "is not base64"),
+        ("explorer.images.0.blocks", [], "has 0 blocks, not 1"),
+        ("explorer.images.0.blocks.0.theta", "AAAA", "theta has 3 bytes"),
+        ("explorer.images.0.blocks.0.factor", ["x"], "factor is 'x'"),
+        ("explorer.images.0.blocks.0.phi_scale", _text(np.array([np.nan], "<f4")), "not finite"),
+    ],
+)
+def test_damage_is_named(tmp_path: Path, path: str, value: Any, said: str) -> None:
+    """Whatever is missing or wrong is named, with the file."""
+    (tmp_path / "attention.json").write_text(json.dumps(_change(path, value)))
+    with pytest.raises(CommandError, match=r"attention\.json") as caught:
+        read_attention(tmp_path)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "[" * 100_000, '{"schema": NaN}', "\x00"])
+def test_files_that_are_no_record(tmp_path: Path, text: str) -> None:
+    """A file that is not JSON, or not an object, is a sentence."""
+    (tmp_path / "attention.json").write_text(text)
+    with pytest.raises(CommandError, match=r"attention\.json"):
+        read_attention(tmp_path)
+
+
+def _paths(value: Any, path: str = "") -> list[str]:
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    found = []
+    for name, part in items:
+        found.append(f"{path}{name}")
+        if isinstance(part, (dict, list)):
+            found += _paths(part, f"{path}{name}.")
+    return found
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.sampled_from(_paths(RECORD)),
+    st.sampled_from([None, True, -1, 0, 10**30, 0.5, "", "AAAA", [], [[]], {}, [1], {"a": 1}]),
+)
+def test_no_change_is_a_traceback(
+    tmp_path_factory: pytest.TempPathFactory, path: str, value: Any
+) -> None:
+    """Anything anywhere in a record either still is one, or is a sentence."""
+    folder = tmp_path_factory.mktemp("damaged")
+    (folder / "attention.json").write_text(json.dumps(_change(path, value)))
+    with suppress(CommandError):
+        assert read_attention(folder) is not None
+
+
+def test_reading_needs_no_torch() -> None:
+    """The reader is imported without torch."""
+    code = "import sys, scalednl.lab.records.attention; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

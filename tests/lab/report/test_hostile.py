@@ -1,0 +1,130 @@
+"""Whatever lies in the folders, a page comes out of them."""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from scalednl.lab.paper.recipes import find_recipe
+from scalednl.lab.report.runs import find_runs
+from scalednl.lab.report.write import write_report
+from tests.lab.report.builders import cell_experiment, write_cell, write_run
+
+RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
+EXPERIMENT = cell_experiment("table1_importance", "scaled", "base")
+ODD = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.sampled_from([-1, 10**400, 1e308, float("nan"), float("inf"), "0", "\ud800", "<b>|", "", 5]),
+    st.just([]),
+    st.just({}),
+    st.just([["x"]]),
+)
+
+
+def _places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every way into a JSON value."""
+    yield place
+    items: list[tuple[Any, Any]] = list(value.items()) if isinstance(value, dict) else []
+    if isinstance(value, list):
+        items = list(enumerate(value))[:3]
+    for name, item in items:
+        yield from _places(item, (*place, name))
+
+
+def _put(value: Any, place: tuple[Any, ...], odd: Any) -> Any:
+    if not place:
+        return odd
+    copied = dict(value) if isinstance(value, dict) else list(value)
+    copied[place[0]] = _put(copied[place[0]], place[1:], odd)
+    return copied
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two seeds of a cell, and full records of the benchmarks."""
+    place = tmp_path_factory.mktemp("hostile")
+    write_cell(place, EXPERIMENT, [20.0, 21.0])
+    for name in ("table3", "scaling"):
+        newest = sorted(RESULTS.glob(f"{name}_*.json"))[-1]
+        (place / f"{name}.json").write_text(newest.read_text())
+    return place
+
+
+@settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@given(data=st.data())
+def test_one_odd_value_anywhere(folder: Path, data: st.DataObject) -> None:
+    """Any value of any file may be of any kind: the page, its tables and numbers are written."""
+    run = next(path for path in sorted(folder.iterdir()) if path.is_dir())
+    names = [run / "config.json", run / "result.json", run / "epochs.jsonl"]
+    file = data.draw(st.sampled_from([*names, folder / "table3.json", folder / "scaling.json"]))
+    text = file.read_text()
+    first, _, rest = text.partition("\n") if file.suffix == ".jsonl" else (text, "", "")
+    value = json.loads(first)
+    odd = _put(value, data.draw(st.sampled_from(list(_places(value)))), data.draw(ODD))
+    try:
+        file.write_text(json.dumps(odd) + ("\n" + rest if rest else ""))
+        page = write_report([folder], folder / "report.html")
+    finally:
+        file.write_text(text)
+    assert json.loads(page.with_suffix(".json").read_text())["counts"]["runs"] == 2
+    assert "<b>|" not in page.read_text()
+
+
+def test_nested_files_and_names_of_any_bytes(tmp_path: Path) -> None:
+    """Deep JSON, folders that are not UTF-8 and a stray result do not hide what is well."""
+    write_run(tmp_path / "fine", EXPERIMENT, [20.0])
+    deep = write_run(tmp_path / "deep", replace(EXPERIMENT, seed=1), [20.0])
+    (deep.path / "result.json").write_text("[" * 100_000)
+    odd = os.fsdecode(os.fsencode(str(tmp_path)) + b"/od\xffd")
+    write_run(Path(odd), replace(EXPERIMENT, seed=2), [20.0])
+    (tmp_path / "result.json").write_text("{}")
+    write_report([tmp_path], tmp_path / "report.html")
+    status = {run.name: run.status for run in find_runs([tmp_path])}
+    assert status == {"fine": "finished", "deep": "damaged", "od?d": "finished"}
+
+
+def test_equal_names_stay_apart(tmp_path: Path) -> None:
+    """Runs of one name in two folders are two runs, each with its own numbers."""
+    write_run(tmp_path / "a" / "run", find_recipe("pairs-scaled"), [20.0])
+    write_run(tmp_path / "b" / "run", find_recipe("pairs-softmax"), [40.0])
+    page = write_report([tmp_path / "a", tmp_path / "b"], tmp_path / "report.html")
+    numbers = json.loads(page.with_suffix(".json").read_text())
+    last = {run["name"]: run["last"] for run in numbers["runs"]}
+    assert last == {"a/run": 20.0, "b/run": 40.0}
+    behind = {row["recipe"]: row["ours"]["runs"] for row in numbers["others"]}
+    assert behind == {"pairs-scaled": ["a/run"], "pairs-softmax": ["b/run"]}
+
+
+def test_of_one_seed_the_run_further_on_counts(tmp_path: Path) -> None:
+    """A second run of a training and seed is set aside, and said to be."""
+    write_run(tmp_path / "cut", EXPERIMENT, [60.0], status="interrupted")
+    write_run(tmp_path / "whole", EXPERIMENT, [50.0, 20.0])
+    half = write_run(tmp_path / "half", EXPERIMENT, [10.0])
+    config = json.loads((half.path / "config.json").read_text())
+    config["run"]["precision"] = "bf16-mixed"
+    (half.path / "config.json").write_text(json.dumps(config))
+    page = write_report([tmp_path], tmp_path / "report.html")
+    numbers = json.loads(page.with_suffix(".json").read_text())
+    table = next(t for t in numbers["tables"] if t["name"] == "table1_importance")
+    smoke = next(group for group in table["groups"] if group["scale"] == "smoke")
+    ours = smoke["rows"][0]["cells"]["base"]["ours"]
+    assert (ours["n"], ours["last"]["mean"], ours["runs"]) == (1, 20.0, ["whole"])
+    problems = {run["name"]: run["problem"] for run in numbers["runs"]}
+    assert problems["cut"].startswith("set aside")
+    assert problems["whole"] == problems["half"] == ""
+
+
+def test_markdown_keeps_its_columns(tmp_path: Path) -> None:
+    """Bars, line ends and tags in names stay within their cell of report.md."""
+    odd = replace(find_recipe("pairs-scaled"), data="a|b\n<i>", model="[x](y)")
+    write_run(tmp_path / "run", odd, [20.0])
+    text = write_report([tmp_path], tmp_path / "report.html").with_suffix(".md").read_text()
+    row = next(line for line in text.splitlines() if "&lt;i>" in line)
+    assert row.startswith("| a\\|b &lt;i> | [x]\\(y) |")

@@ -1,0 +1,123 @@
+"""Runs that train nothing, for engines: the last word of a name says how one behaves."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from scalednl.errors import UsageError
+from scalednl.lab.config import Experiment
+from scalednl.lab.records.run import RunFolder
+from scalednl.lab.signals import watching_signals
+from scalednl.lab.sweep.board import Board
+from scalednl.lab.sweep.found import finished_epochs
+from scalednl.lab.sweep.jobs import End, Job, JobMaker
+from scalednl.lab.sweep.plan import PlannedRun
+from scalednl.lab.sweep.schedule import Summary
+from scalednl.lab.sweep.worker import train
+from tests.lab.training.builders import SETTINGS, small
+
+MAKER = JobMaker(work="tests.lab.sweep.builders:work")
+EPOCHS = 8
+TRAINER = JobMaker(SETTINGS, work="tests.lab.sweep.builders:train_with_pid")
+
+
+def work(job: Job) -> End:
+    """Make a result in a folder: one that is there stays, and making it twice is an error."""
+    path = Path(job.path)
+    with watching_signals(b"") as stop, RunFolder(path).locked():
+        if (path / "made").exists():
+            return End("finished", "was there")
+        (path / "pid").write_text(str(os.getpid()))
+        end = _behave(job.name.rpartition("-")[2], path)
+        until = time.monotonic() + (60 if job.name.endswith("-long") else 0.3)
+        while time.monotonic() < until and not stop.signal:
+            time.sleep(0.02)
+        (path / "pid").unlink()
+        if stop.signal:
+            return End("interrupted", f"signal {stop.signal}")
+        (path / "made").touch(exist_ok=False)
+    return end
+
+
+def _behave(word: str, path: Path) -> End:
+    if word == "fail":
+        raise RuntimeError("as asked")
+    if word == "wordy":
+        raise RuntimeError("x" * 200_000)
+    if word == "flaky" and not (path / "tried").exists():
+        (path / "tried").touch()
+        raise RuntimeError("only the first time")
+    if word == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if word == "refused":
+        raise UsageError("this cannot work")
+    return End("diverged" if word == "diverged" else "finished", "made")
+
+
+def train_with_pid(job: Job) -> End:
+    """A real training that says which process it is."""
+    (Path(job.path) / "pid").write_text(str(os.getpid()))
+    return train(job)
+
+
+class KillOnce(threading.Thread):
+    """Kills the process of a training after its first epoch."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(daemon=True)
+        self.path = path
+
+    def run(self) -> None:
+        """Wait for the epoch."""
+        while not finished_epochs(self.path):
+            time.sleep(0.01)
+        os.kill(int((self.path / "pid").read_text()), signal.SIGKILL)
+
+
+def check_training_survives_a_kill(
+    out: Path, sweep_of: Callable[[list[PlannedRun]], Summary]
+) -> None:
+    """Killed after its first epoch, a training is begun again and every epoch is there once."""
+    run = PlannedRun("training", small(epochs=EPOCHS), out / "training")
+    killer = KillOnce(run.path)
+    killer.start()
+    summary = sweep_of([run])
+    killer.join()
+    assert summary.done == ("training",)
+    result = RunFolder(run.path).read_result()
+    assert result is not None
+    assert result["sessions"] == 2
+    assert [epoch["epoch"] for epoch in RunFolder(run.path).read_epochs()] == list(range(EPOCHS))
+
+
+def planned(out: Path, *names: str, after: tuple[str, ...] = ()) -> list[PlannedRun]:
+    """Runs that wait; the first of `after` must end before they begin."""
+    return [PlannedRun(name, Experiment(), out / name, after=after) for name in names]
+
+
+def made(out: Path) -> list[str]:
+    """The names of the runs with a result."""
+    return sorted(path.parent.name for path in out.glob("*/made"))
+
+
+class Notes:
+    """A watcher that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.board: Board | None = None
+
+    def update(self, board: Board) -> None:
+        """Remember where runs stand."""
+        self.board = board
+
+    def say(self, board: Board, run: PlannedRun, text: str) -> None:
+        """Remember a line."""
+        self.board = board
+        self.said.append(f"{run.name}: {text}")
+
+    def leave(self) -> None:
+        """Nothing was drawn."""

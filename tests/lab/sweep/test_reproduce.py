@@ -1,0 +1,170 @@
+"""`scalednl reproduce` as a person meets it."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import scalednl.lab.attention.record
+import scalednl.lab.records.attention
+from scalednl.errors import CommandError
+from scalednl.lab.cli.reproduce import finish
+from scalednl.lab.config import Experiment
+from scalednl.lab.paper.artefacts import artefacts
+from scalednl.lab.paper.grids import Artefact, Cell
+from scalednl.lab.paper.scales import SCALES, Setting
+from scalednl.lab.sweep.plan import PlannedRun
+from tests.lab.training.builders import small
+from tests.support import call_scalednl, run_scalednl
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["table3"], 2, "did you mean table3_heads"),
+        ([], 2, "name what to reproduce: table1_importance"),
+        (["all", "--scale", "large"], 2, "smoke"),
+        (["all", "--jobs", "0"], 2, "--jobs 0 makes no sense"),
+        (["all", "--seeds", "0"], 2, "--seeds 0 makes no sense"),
+        (["all", "--retries", "-1"], 2, "--retries -1 makes no sense"),
+        (["all", "--json"], 2, "--json is for --plan"),
+        (["all", "--gpus", "0.5"], 2, "are for --engine ray"),
+        (["all", "--engine", "ray", "--jobs", "2"], 2, "--jobs is for --engine local"),
+        (["all", "--threads", "100000"], 2, "--threads 100000 makes no sense here"),
+        (["table3_heads", "--scale", "lite"], 1, "scalednl data get cifar10"),
+        (["all", "--out", "/proc/nowhere"], 1, "cannot be written"),
+        (["all", "--out", "/dev/null"], 2, "is not a folder"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_mistakes_are_one_sentence(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    code: int,
+    said: str,
+) -> None:
+    """Each names what was passed and what would work; nothing is begun."""
+    places = ["--root", str(tmp_path / "data")]
+    if "--out" not in arguments:
+        places += ["--out", str(tmp_path / "runs")]
+    found, text = call_scalednl(monkeypatch, capsys, "reproduce", *arguments, *places)
+    assert found == code, text
+    assert said in text
+    assert "Traceback" not in text
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_plan_loads_no_torch(tmp_path: Path) -> None:
+    """--plan prints every run or, with --json, values; the example of the help works."""
+    code = (
+        "import sys; from scalednl.lab.cli import main; main(); assert 'torch' not in sys.modules"
+    )
+    command = ["reproduce", "table3_heads", "--scale", "paper", "--plan", "--out", str(tmp_path)]
+    run = _python(code, *command)
+    assert "140 runs: 0 done, 140 to do (140 waiting)" in run
+    assert "on the paper's GPU: " in run
+    values = json.loads(run_scalednl(*command, "--json").stdout)
+    assert len(values["runs"]) == 140
+    assert "scalednl reproduce table1_importance" in run_scalednl("reproduce", "--help").stdout
+    assert not list(tmp_path.iterdir())
+
+
+def _python(code: str, *arguments: str) -> str:
+    run = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
+    )
+    return run.stdout
+
+
+@pytest.fixture
+def _little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One table of one run of a second."""
+    cell = Cell("scaled", "base", Setting("cifar10", "preresnet56", "scaled"))
+    little = Artefact("little", "Little", "", (cell,))
+    monkeypatch.setitem(artefacts(), "little", little)
+    changes = {"epochs": 1, "batch": 32, "pairs": small().pairs}
+    scale = replace(SCALES["smoke"], seeds=1, changes=changes)
+    monkeypatch.setitem(SCALES, "smoke", scale)
+
+
+@pytest.mark.usefixtures("_little", "unchecked_shapes")
+def test_reproduce_ends_with_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Runs are trained, told and left alone the second time; the last line is the page's path."""
+    command = ["reproduce", "little", "--out", str(tmp_path), "--threads", "1"]
+    code, text = call_scalednl(monkeypatch, capsys, *command)
+    assert code == 0, text
+    lines = text.splitlines()
+    assert lines[0].startswith("[1/1] pairs-scaled-heads-1-allx1-seed0: finished: test error")
+    assert lines[-2] == "1 run: 1 finished, 0 diverged, 0 failed, 0 left"
+    assert Path(lines[-1]) == tmp_path / "report.html"
+    assert (tmp_path / "report.html").is_file()
+    result = json.loads((tmp_path / "pairs-scaled-heads-1-allx1-seed0" / "result.json").read_text())
+    assert result["origin"]["command"].startswith("scalednl reproduce little")
+    code, text = call_scalednl(monkeypatch, capsys, *command, "--no-report")
+    assert (code, text.splitlines()) == (0, lines[-2:-1])
+
+
+@pytest.mark.usefixtures("_little", "unchecked_shapes")
+def test_failed_runs_are_shown_with_their_logs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 1, the sentence, the end of the log, and the command to go on with."""
+    command = ["reproduce", "little", "--out", str(tmp_path), "--retries", "0"]
+    command += ["--device", "cpu", "--precision", "fp16"]
+    code, text = call_scalednl(monkeypatch, capsys, *command, "--no-report")
+    assert code == 1
+    sentence = "fp16 training needs a GPU: take --precision bf16 on a CPU"
+    assert f"failed: pairs-scaled-heads-1-allx1-seed0: {sentence}" in text
+    assert f"  | {sentence}" in text
+    assert f"Go on with: scalednl reproduce little --out {tmp_path}" in text
+    code, text = call_scalednl(monkeypatch, capsys, *command, "--plan")
+    assert code == 0
+    assert f"failed: {sentence}" in text
+
+
+def test_figure1_looks_at_its_finished_runs_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only those it needs that are finished and have no newer record; trouble is told, no more."""
+    looked = []
+
+    def record_run(path: Path, *, images: int, root: Path | None) -> None:
+        looked.append((path.name, images, root))
+        raise CommandError("it has lost its weights")
+
+    monkeypatch.setattr(scalednl.lab.attention.record, "record_run", record_run)
+    figure, table = ("figure1_attention_maps",), ("table1_importance",)
+    runs = [
+        PlannedRun(name, Experiment(), tmp_path / name, needs)
+        for name, needs in (
+            *(("a", figure), ("b", table), ("c", figure), ("d", (*table, *figure))),
+            *(("e", figure), ("f", figure)),
+        )
+    ]
+    scored = {"d": 500, "e": 500, "f": 20}
+    monkeypatch.setattr(
+        scalednl.lab.records.attention,
+        "read_attention",
+        lambda folder: {"images_scored": scored.get(folder.parent.name, 0)},
+    )
+    for name in scored:
+        record = tmp_path / name / "attention" / "attention.json"
+        record.parent.mkdir(parents=True)
+        record.touch()
+        weights = tmp_path / name / "weights.safetensors"
+        weights.touch()
+        later = 10 if name == "e" else -10
+        os.utime(weights, (time.time() + later,) * 2)
+    page = finish(runs, ["a", "b", "d", "e", "f"], tmp_path, None)
+    assert page == tmp_path / "report.html"
+    assert looked == [(name, 500, None) for name in ("a", "e", "f")]
+    assert "a: its attention could not be looked at: it has lost its" in capsys.readouterr().out

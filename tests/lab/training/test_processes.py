@@ -1,0 +1,171 @@
+"""Real processes: killed, interrupted, two at once.
+
+`SCALEDNL_KILLS` sets how often the kill test kills; `make soak` raises it.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import scalednl
+from scalednl.lab.records.run import RunFolder
+from scalednl.lab.training.evaluate import evaluate_source
+from tests.lab.training.builders import OPTIONS
+
+KILLS = int(os.environ.get("SCALEDNL_KILLS", "3"))
+TRAIN = [sys.executable, "-m", "scalednl", "train", "pairs-scaled", *OPTIONS]
+LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in LAUNCHER}
+
+
+def _start(*options: str, module: list[str] | None = None) -> "subprocess.Popen[str]":
+    """A process in a session of its own, so that all of it can be ended."""
+    return subprocess.Popen(
+        [*(module or TRAIN), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=_environment(),
+        start_new_session=True,
+    )
+
+
+def _end(process: "subprocess.Popen[str]", seconds: float = 240) -> str:
+    try:
+        output, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _ = process.communicate()
+        pytest.fail(f"not ended within {seconds} s:\n{output}")
+    return output
+
+
+def _wait_for_steps(process: "subprocess.Popen[str]", folder: Path) -> None:
+    """Until training has begun and a checkpoint is there."""
+    for _ in range(2400):
+        if process.poll() is not None or list((folder / "checkpoints").glob("0*")):
+            return
+        time.sleep(0.05)
+    pytest.fail("no checkpoint within two minutes")
+
+
+def _same_weights(one: Path, two: Path) -> bool:
+    mine, theirs = (load_file(path / "weights.safetensors") for path in (one, two))
+    return all(torch.equal(mine[name], theirs[name]) for name in mine)
+
+
+def test_kills_change_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Killed at random moments, the run ends with the weights of one that never was.
+
+    Every epoch is recorded exactly once, and what a kill loses is less than K minutes.
+    """
+    epochs = ["--epochs", "30", "--checkpoint-minutes", "0.005"]
+    whole = _start("--out", str(tmp_path / "whole"), *epochs)
+    output = _end(whole, 600)
+    assert whole.returncode == 0, output
+    length = RunFolder(tmp_path / "whole").read_result()["seconds"]  # type: ignore[index]
+    draw, survived, lost = random.Random(0), 0, []
+    while survived < KILLS:
+        process = _start("--out", str(tmp_path / "killed"), *epochs)
+        _wait_for_steps(process, tmp_path / "killed")
+        time.sleep(draw.uniform(0, length / KILLS))
+        if process.poll() is not None:
+            # Faster than the dice: begin again, so that all kills fall on a run at work.
+            output = _end(process)
+            assert process.returncode == 0, output
+            assert _same_weights(tmp_path / "whole", tmp_path / "killed")
+            (tmp_path / "killed").rename(tmp_path / f"finished-{survived}-{time.monotonic_ns()}")
+            continue
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        survived += 1
+        newest = max((tmp_path / "killed" / "checkpoints").glob("0*")).stat().st_mtime
+        lost.append(time.time() - newest)
+    last = _start("--out", str(tmp_path / "killed"), *epochs)
+    output = _end(last)
+    assert last.returncode == 0, output
+    assert _same_weights(tmp_path / "whole", tmp_path / "killed")
+    recorded = [epoch["epoch"] for epoch in RunFolder(tmp_path / "killed").read_epochs()]
+    assert recorded == list(range(30))
+    with capsys.disabled():
+        print(f"\n{survived} kills survived, at most {max(lost):.1f} s of work lost", end="")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_save_and_exit(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    """Ctrl-C and termination end with their code, a checkpoint of that step, and the way on."""
+    out = tmp_path / "run"
+    process = _start("--out", str(out), "--epochs", "1000")
+    _wait_for_steps(process, out)
+    time.sleep(0.5)
+    os.kill(process.pid, number)
+    output = _end(process)
+    assert process.returncode == code, output
+    assert f"Go on with: scalednl train {out}" in output
+    assert "Traceback" not in output
+    result = RunFolder(out).read_result()
+    assert result is not None
+    assert result["status"] == "interrupted"
+    assert (out / "checkpoints" / f"{result['steps']:08}").is_dir()
+
+
+def test_two_processes_are_one_run(tmp_path: Path) -> None:
+    """Two gloo ranks end with the same weights, recorded once, however they were started.
+
+    Launched by torchrun, by Fabric's own launcher, and by `fabric run`.
+    """
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    torchrun += ["--master-port", "0", "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
+    module = [*torchrun, "-m", "scalednl", "train", "pairs-scaled", *OPTIONS]
+    process = _start("--out", str(tmp_path / "torchrun"), "--epochs", "2", module=module)
+    output = _end(process)
+    assert process.returncode == 0, output
+    assert output.count("epoch 1/2") == 1
+    process = _start("--out", str(tmp_path / "fabric"), "--epochs", "2", "--devices", "2")
+    output = _end(process)
+    assert process.returncode == 0, output
+    command = [str(Path(sys.executable).with_name("fabric")), "run", "--accelerator", "cpu"]
+    command += [
+        "--devices",
+        "2",
+        "--strategy",
+        "ddp",
+        str(Path(scalednl.__file__).with_name("__main__.py")),
+    ]
+    options = ["train", "pairs-scaled", *OPTIONS, "--out", str(tmp_path / "run"), "--epochs", "2"]
+    process = _start(module=[*command, *options])
+    output = _end(process)
+    assert process.returncode == 0, output
+    for name in ("fabric", "run"):
+        assert _same_weights(tmp_path / "torchrun", tmp_path / name)
+    for name in ("torchrun", "fabric", "run"):
+        folder = RunFolder(tmp_path / name)
+        assert [epoch["epoch"] for epoch in folder.read_epochs()] == [0, 1]
+        assert folder.read_config()[1]["world"] == 2
+    # The recipe recalibrates: the file has the statistics that both ranks were tested with.
+    result = RunFolder(tmp_path / "torchrun").read_result()
+    assert result is not None
+    found = evaluate_source(tmp_path / "torchrun", None, None, None)
+    assert found["test_error_pct"] == result["test_error_pct"]["last"]
+    assert found["test_loss"] == pytest.approx(result["test_loss"], rel=1e-5)
+
+
+def test_gradients_of_two_ranks_are_those_of_the_joined_batch() -> None:
+    """With batch norm in evaluation; shards are disjoint and complete. See ddp_worker.py."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
+    process = _start(module=[*command, "-m", "tests.lab.training.ddp_worker"])
+    output = _end(process)
+    assert process.returncode == 0, output
+    assert "ranks agree" in output

@@ -1,0 +1,385 @@
+"""One experiment, one run directory: the same bits however it got there."""
+
+import json
+import os
+import shutil
+import signal
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from filelock import FileLock
+from safetensors.torch import load_file
+
+from scalednl.config import NonLocalConfig
+from scalednl.errors import CommandError, UsageError
+from scalednl.lab.records.run import RunFolder
+from scalednl.lab.training import run as run_module
+from scalednl.lab.training.devices import make_fabric
+from scalednl.lab.training.evaluate import evaluate_source
+from scalednl.lab.training.loop import Trainer
+from scalednl.lab.training.run import Outcome, run
+from scalednl.lab.training.run_writer import Keeper, summary
+from scalednl.lab.training.setup import experiment_data, initial_model
+from scalednl.models.weights import load_model
+from tests.lab.training.builders import SETTINGS, SMALL, small
+from tests.support import assert_close
+
+
+@pytest.fixture(autouse=True)
+def _threads() -> Any:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def _run(path: Path, experiment: Any = SMALL, settings: Any = SETTINGS) -> Outcome:
+    return run(experiment, path, settings, quiet=True)
+
+
+def _weights(path: Path) -> dict[str, torch.Tensor]:
+    return load_file(path / "weights.safetensors")
+
+
+def _assert_same(one: Path, two: Path) -> None:
+    """The same weights to the bit, and the same records but for the times."""
+    mine, theirs = _weights(one), _weights(two)
+    assert mine.keys() == theirs.keys()
+    for name, value in mine.items():
+        assert torch.equal(value, theirs[name]), name
+    times = ("seconds", "images_per_second")
+    for first, second in zip(
+        RunFolder(one).read_epochs(), RunFolder(two).read_epochs(), strict=True
+    ):
+        assert {k: v for k, v in first.items() if k not in times} == {
+            k: v for k, v in second.items() if k not in times
+        }
+
+
+def test_a_run_leaves_what_the_documentation_says(tmp_path: Path) -> None:
+    """Files, schema, errors of every class, origin; the weights give the recorded error."""
+    outcome = _run(tmp_path / "run", settings=replace(SETTINGS, tensorboard=True))
+    assert outcome.status == "finished"
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    files = {"config.json", "epochs.jsonl", "result.json", "checkpoints", "weights.safetensors"}
+    assert files <= names
+    assert any(name.startswith("events.out.tfevents") for name in names)
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert result == json.loads(json.dumps({"schema": 1, **outcome.result}))
+    assert result["parameters"] == sum(
+        p.numel() for p in load_model(tmp_path / "run" / "weights.safetensors").parameters()
+    )
+    assert result["epochs"] == 2
+    assert result["steps"] == 2 * 5
+    assert len(result["class_error_pct"]) == 4
+    assert result["origin"]["threads"] == 1
+    assert result["test_error_pct"]["best"] <= result["test_error_pct"]["last"]
+    epochs = RunFolder(tmp_path / "run").read_epochs()
+    assert [epoch["epoch"] for epoch in epochs] == [0, 1]
+    assert all(epoch["schema"] == 1 for epoch in epochs)
+    found = evaluate_source(tmp_path / "run", None, None, None)
+    assert found["test_error_pct"] == result["test_error_pct"]["last"]
+    assert found["test_loss"] == pytest.approx(result["test_loss"], rel=1e-5)
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["schema"] == 1
+    assert config["run"]["threads"] == 1
+    assert "finished: test error" in summary(result)
+
+
+def test_the_same_command_gives_the_same_bits(tmp_path: Path) -> None:
+    """Twice from the start; another seed gives another network."""
+    for name in ("one", "two"):
+        torch.manual_seed(np.random.default_rng().integers(1000))
+        _run(tmp_path / name)
+    _assert_same(tmp_path / "one", tmp_path / "two")
+    _run(tmp_path / "other", small(seed=1))
+    assert not torch.equal(
+        _weights(tmp_path / "other")["stem.weight"], _weights(tmp_path / "one")["stem.weight"]
+    )
+
+
+def _interrupt_after(monkeypatch: pytest.MonkeyPatch, steps: int, number: int) -> None:
+    """Have this process sent a signal when the trainer has done so many steps."""
+    real = Trainer.train_step
+    done = 0
+
+    def step(self: Trainer, batch: Any) -> torch.Tensor:
+        nonlocal done
+        done += 1
+        if done == steps:
+            os.kill(os.getpid(), number)
+        return real(self, batch)
+
+    monkeypatch.setattr(Trainer, "train_step", step)
+
+
+@pytest.mark.parametrize("steps", [1, 3, 5, 6, 9])
+def test_an_interrupted_run_ends_as_if_it_never_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    """Stopped at any step, in the middle of an epoch or at its end, it goes on to the same bits."""
+    _run(tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        _interrupt_after(patch, steps, signal.SIGINT)
+        first = _run(tmp_path / "cut")
+    assert first.status == "interrupted"
+    assert first.signal == signal.SIGINT
+    assert first.result["steps"] == steps
+    assert RunFolder(tmp_path / "cut").read_result()["status"] == "interrupted"  # type: ignore[index]
+    second = _run(tmp_path / "cut")
+    assert second.status == "finished"
+    assert second.result["sessions"] == 2
+    _assert_same(tmp_path / "whole", tmp_path / "cut")
+
+
+def test_checkpoints_come_every_so_many_minutes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a short time one comes after every step, before tests too; with a long one by epoch."""
+    counts = {}
+    for minutes in (1e-9, 100.0):
+        saved: list[int] = []
+        real = Keeper.save
+
+        def save(self: Keeper, trainer: Trainer, real: Any = real, saved: Any = saved) -> None:
+            saved.append(trainer.progress.global_step)
+            real(self, trainer)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Keeper, "save", save)
+            _run(tmp_path / str(minutes), settings=replace(SETTINGS, checkpoint_minutes=minutes))
+        counts[minutes] = saved
+    assert counts[1e-9] == [0, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9, 10, 10]
+    assert counts[100.0] == [0, 5, 10]
+    _assert_same(tmp_path / "1e-09", tmp_path / "100.0")
+
+
+def test_a_finished_run_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second call gives the first one's result without touching a thing."""
+    first = _run(tmp_path / "run")
+    before = {p: p.stat().st_mtime_ns for p in (tmp_path / "run").rglob("*")}
+    monkeypatch.setattr(run_module, "experiment_data", None)
+    second = _run(tmp_path / "run")
+    assert second.result["test_error_pct"] == first.result["test_error_pct"]
+    assert {p: p.stat().st_mtime_ns for p in (tmp_path / "run").rglob("*")} == before
+
+
+def test_another_experiment_is_kept_out(tmp_path: Path) -> None:
+    """A directory belongs to its experiment; the differences are named."""
+    _run(tmp_path / "run")
+    with pytest.raises(UsageError, match=r"holds another experiment \(lr: 0.05, 0.1\)"):
+        _run(tmp_path / "run", small(lr=0.05))
+
+
+def test_a_second_process_is_kept_out(tmp_path: Path) -> None:
+    """While somebody holds the lock, nobody else trains there."""
+    (tmp_path / "run").mkdir()
+    with (
+        FileLock(tmp_path / "run" / ".lock"),
+        pytest.raises(CommandError, match="is being trained by another process"),
+    ):
+        _run(tmp_path / "run")
+
+
+def test_divergence_is_a_result(tmp_path: Path) -> None:
+    """Without 1/sqrt(N) the loss explodes: that is recorded, and the last good state is kept.
+
+    The blocks have no batch norm here: it would take the factor out again. With the factor the same
+    experiment trains on.
+    """
+    experiment = small(epochs=1, schedule="steps")
+    block = NonLocalConfig(blocks=6, norm=False, init=0.05, scale=False)
+    outcome = _run(tmp_path / "without", replace(experiment, block=block))
+    assert outcome.status == "diverged"
+    at = outcome.result["diverged_at"]
+    assert at["global_step"] == outcome.result["steps"]
+    assert "the loss was not finite at step" in summary(outcome.result)
+    json.loads((tmp_path / "without" / "result.json").read_text(), parse_constant=pytest.fail)
+    names = sorted(path.name for path in (tmp_path / "without" / "checkpoints").iterdir())
+    assert all(int(name) <= at["global_step"] for name in names)
+    good = load_file(tmp_path / "without" / "checkpoints" / names[-1] / "weights.safetensors")
+    assert all(torch.isfinite(value).all() for value in good.values())
+    assert _run(tmp_path / "without", replace(experiment, block=block)).status == "diverged"
+    block = replace(block, scale=True)
+    assert _run(tmp_path / "with", replace(experiment, block=block)).status == "finished"
+
+
+def test_seeds_pair_across_attentions() -> None:
+    """The same seed gives the same backbone and the same batches, whatever the block."""
+    plain, softmax = (
+        small(block=NonLocalConfig(blocks=0)),
+        small(block=NonLocalConfig(attention="softmax", blocks=2)),
+    )
+    first, second = (initial_model(experiment, 4) for experiment in (plain, softmax))
+    for name, value in first.state_dict().items():
+        assert torch.equal(value, second.state_dict()[name])
+    fabric, data = make_fabric(SETTINGS), experiment_data(SMALL, None)
+    one, two = (Trainer(e, data, initial_model(e, 4), fabric) for e in (plain, softmax))
+    for mine, theirs in zip(one.batches.epoch(1), two.batches.epoch(1), strict=True):
+        assert torch.equal(mine.images, theirs.images)
+
+
+def test_fine_tuning_begins_from_the_trained_backbone(tmp_path: Path) -> None:
+    """Backbone taken over, new blocks at their start, a fresh optimizer; other networks refused."""
+    plain = small(block=NonLocalConfig(blocks=0), epochs=1)
+    _run(tmp_path / "pretrain", plain)
+    tuned = small(finetune=True, weights=str(tmp_path / "pretrain"), epochs=1)
+    _run(tmp_path / "tuned", tuned)
+    start = load_file(tmp_path / "tuned" / "checkpoints" / "00000000" / "weights.safetensors")
+    trained, new = _weights(tmp_path / "pretrain"), initial_model(tuned, 4).state_dict()
+    for name, value in start.items():
+        assert torch.equal(value, new[name] if name.startswith("stack.") else trained[name]), name
+    config = json.loads((tmp_path / "tuned" / "config.json").read_text())
+    assert len(config["run"]["weights_sha256"]) == 64
+    with pytest.raises(CommandError, match=r"preresnet8 with 4 .* this run trains preresnet14"):
+        _run(tmp_path / "other", replace(tuned, model="preresnet14"))
+    assert not (tmp_path / "other").exists()
+    with pytest.raises(UsageError, match="begins from a trained network: add --weights RUN"):
+        _run(tmp_path / "other", replace(tuned, weights=None))
+
+
+def test_going_on_needs_the_pretrained_weights_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An interrupted fine-tuning goes on though the first run is gone."""
+    _run(tmp_path / "pretrain", small(block=NonLocalConfig(blocks=0), epochs=1))
+    tuned = small(finetune=True, weights=str(tmp_path / "pretrain"), epochs=1)
+    with monkeypatch.context() as patch:
+        _interrupt_after(patch, 2, signal.SIGTERM)
+        assert _run(tmp_path / "tuned", tuned).signal == signal.SIGTERM
+    (tmp_path / "pretrain").rename(tmp_path / "gone")
+    assert _run(tmp_path / "tuned", tuned).status == "finished"
+
+
+@pytest.mark.parametrize("parts", [2, 5])
+def test_accumulated_parts_are_one_batch(parts: int) -> None:
+    """With batch norm in evaluation, a step in parts moves the weights as the whole batch does."""
+    moved = []
+    for accumulate in (1, parts):
+        experiment = small(accumulate=accumulate, lr=1e-3, schedule="steps")
+        data = experiment_data(experiment, None)
+        trainer = Trainer(experiment, data, initial_model(experiment, 4), make_fabric(SETTINGS))
+        trainer.network.eval()
+        trainer.train_step(next(trainer.batches.epoch(0)))
+        moved.append(trainer.network.state_dict())
+    start = initial_model(SMALL, 4).state_dict()
+    for name, value in start.items():
+        if value.is_floating_point():
+            assert_close(moved[1][name] - value, moved[0][name] - value, 1e-3, name)
+
+
+def test_mixed_precision_trains(tmp_path: Path) -> None:
+    """bf16 on a CPU finishes with finite errors; fp16 there is refused."""
+    outcome = _run(tmp_path / "bf16", settings=replace(SETTINGS, precision="bf16"))
+    assert outcome.status == "finished"
+    with pytest.raises(CommandError, match="fp16 training needs a GPU"):
+        _run(tmp_path / "fp16", settings=replace(SETTINGS, precision="fp16"))
+    assert not (tmp_path / "fp16").exists()
+
+
+def test_what_cannot_work_writes_nothing(tmp_path: Path) -> None:
+    """Impossible combinations and missing data are refused before a directory is made."""
+    cases = [
+        (small(block=NonLocalConfig(heads=5)), UsageError, "heads"),
+        (small(batch=200), UsageError, "a batch of 200 makes no sense for 150 images"),
+        (small(limit=151), UsageError, "--limit 151 is more than the 150 images there are"),
+        (small(data="cifar10"), CommandError, "run `scalednl data get cifar10`"),
+        (small(model="preresnet9"), UsageError, "preresnet9 does not exist"),
+    ]
+    for experiment, kind, said in cases:
+        with pytest.raises(kind, match=said):
+            run(experiment, tmp_path / "run", SETTINGS, root=tmp_path / "data", quiet=True)
+        assert not (tmp_path / "run" / "config.json").exists()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CommandError, match="cannot be written"):
+        _run(tmp_path / "file" / "run")
+
+
+def _interrupted(path: Path, monkeypatch: pytest.MonkeyPatch, steps: int = 7) -> None:
+    with monkeypatch.context() as patch:
+        _interrupt_after(patch, steps, signal.SIGINT)
+        _run(path)
+
+
+def test_one_damaged_checkpoint_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one before is used; what is saved afterwards stays, though its step is smaller."""
+    _run(tmp_path / "whole")
+    _interrupted(tmp_path / "run", monkeypatch)
+    (tmp_path / "run" / "checkpoints" / "00000007" / "state.pt").write_bytes(b"")
+    (tmp_path / "run" / "checkpoints" / ".00000009.part").mkdir()
+    with pytest.warns(UserWarning, match="00000007 is damaged"):
+        _interrupted(tmp_path / "run", monkeypatch, steps=1)
+    names = sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir())
+    assert names == ["00000005", "00000006"]
+    assert _run(tmp_path / "run").status == "finished"
+    _assert_same(tmp_path / "whole", tmp_path / "run")
+
+
+def test_with_no_whole_checkpoint_nothing_is_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All damaged is an error that says what to do; the records stay."""
+    _interrupted(tmp_path / "run", monkeypatch)
+    before = (tmp_path / "run" / "epochs.jsonl").read_bytes()
+    for path in (tmp_path / "run" / "checkpoints").glob("*/state.pt"):
+        path.write_bytes(b"")
+    with (
+        pytest.warns(UserWarning, match="is damaged"),
+        pytest.raises(CommandError, match=r"no checkpoint in .* is whole: move"),
+    ):
+        _run(tmp_path / "run")
+    assert (tmp_path / "run" / "epochs.jsonl").read_bytes() == before
+
+
+def test_what_does_not_belong_together_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another network's checkpoint, another precision, checkpoints without a configuration."""
+    _interrupted(tmp_path / "run", monkeypatch)
+    with pytest.raises(UsageError, match="was begun with precision 32-true and cannot go on"):
+        _run(tmp_path / "run", settings=replace(SETTINGS, precision="bf16"))
+    _run(tmp_path / "other", small(model="preresnet14"))
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    shutil.copytree(tmp_path / "other" / "checkpoints", tmp_path / "run" / "checkpoints")
+    with pytest.raises(CommandError, match="the checkpoint is one of another network"):
+        _run(tmp_path / "run")
+    (tmp_path / "run" / "config.json").unlink()
+    with pytest.raises(CommandError, match=r"has checkpoints but no config\.json"):
+        _run(tmp_path / "run")
+
+
+def test_a_damaged_result_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It blocks nothing: everything in it follows from the checkpoint."""
+    _interrupted(tmp_path / "run", monkeypatch)
+    for content in ("{", '{"schema": 1}'):
+        (tmp_path / "run" / "result.json").write_text(content)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert _run(tmp_path / "run").status == "finished"
+
+
+def test_useless_weights_are_divergence(tmp_path: Path) -> None:
+    """A test loss that is not finite is not recorded as an error of a finished run."""
+    outcome = _run(tmp_path / "run", small(epochs=1, batch=150, lr=1e38, schedule="steps"))
+    assert outcome.status == "diverged"
+    assert outcome.result["test_error_pct"]["last"] is None
+
+
+def test_fine_tuning_refuses_trained_blocks(tmp_path: Path) -> None:
+    """New blocks start from their own initialisation, never from somebody else's."""
+    _run(tmp_path / "pretrain", small(epochs=1))
+    tuned = small(finetune=True, weights=str(tmp_path / "pretrain"), epochs=1)
+    with pytest.raises(CommandError, match="blocks of its own"):
+        _run(tmp_path / "tuned", tuned)
+
+
+def test_a_run_in_parts_can_be_evaluated(tmp_path: Path) -> None:
+    """What training needed of a batch is nothing to a test."""
+    _run(tmp_path / "run", small(epochs=1, accumulate=2))
+    assert evaluate_source(tmp_path / "run", None, None, None)["images"] == 40

@@ -1,0 +1,122 @@
+"""When a run is tested, what it stores of that, and which images it trains on."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from scalednl.errors import CommandError, UsageError
+from scalednl.lab.data.splits import ImageData, Split
+from scalednl.lab.records.run import RunFolder
+from scalednl.lab.training.evaluate import test_batches as batches_of_tests
+from scalednl.lab.training.run import run
+from scalednl.lab.training.run_writer import summary
+from scalednl.lab.training.setup import experiment_data
+from scalednl.models.weights import load_model
+from tests.lab.training.builders import SETTINGS, small
+
+
+def test_tests_may_wait_for_the_last_epochs(tmp_path: Path) -> None:
+    """Without the early tests, the weights and the last errors are the same bits."""
+    every, late = tmp_path / "every", tmp_path / "late"
+    run(small(epochs=4), every, SETTINGS, quiet=True)
+    outcome = run(small(epochs=4, test_last=2), late, SETTINGS, quiet=True)
+    one, two = (RunFolder(path).read_epochs() for path in (every, late))
+    assert [epoch["test_error_pct"] for epoch in two[:2]] == [None, None]
+    for epoch in (2, 3):
+        assert one[epoch]["test_error_pct"] == two[epoch]["test_error_pct"]
+        assert one[epoch]["test_loss"] == two[epoch]["test_loss"]
+    errors = outcome.result["test_error_pct"]
+    assert errors["last"] == one[3]["test_error_pct"]
+    assert errors["best"] == min(one[epoch]["test_error_pct"] for epoch in (2, 3))
+    mine, theirs = (load_model(path / "weights.safetensors").state_dict() for path in (every, late))
+    assert all(torch.equal(mine[name], theirs[name]) for name in mine)
+
+
+def test_a_run_without_a_test_yet_says_so(tmp_path: Path) -> None:
+    """Interrupted before its first test, a run has errors of None and a sentence."""
+    run(small(epochs=1, test_last=1), tmp_path, SETTINGS, quiet=True)
+    result = RunFolder(tmp_path).read_result()
+    assert result is not None
+    nothing = {"last": None, "best": None, "best_epoch": None}
+    cut = {**result, "status": "interrupted", "test_error_pct": nothing}
+    assert summary(cut) == "interrupted before its first test"
+
+
+def test_stored_predictions_give_the_recorded_error(tmp_path: Path) -> None:
+    """One byte per test image in the order of the split; counting mistakes gives the error."""
+    experiment = small()
+    outcome = run(experiment, tmp_path, SETTINGS, quiet=True)
+    predictions = RunFolder(tmp_path).read_predictions()
+    assert predictions is not None
+    assert predictions.dtype == np.uint8
+    data = experiment_data(experiment, None)
+    assert len(predictions) == len(data.test)
+    wrong = 100 * float((predictions != data.test.labels).mean())
+    assert wrong == pytest.approx(outcome.result["test_error_pct"]["last"])
+    model = load_model(tmp_path / "weights.safetensors").eval()
+    model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    with torch.no_grad():
+        again = [
+            model(batch.images).argmax(1) for batch in batches_of_tests(experiment, data).epoch(0)
+        ]
+    assert predictions.tolist() == torch.cat(again).tolist()
+
+
+def test_many_classes_take_two_bytes(tmp_path: Path) -> None:
+    """Beyond 256 classes a prediction still is the class; a damaged file is a sentence."""
+    folder = RunFolder(tmp_path)
+    assert folder.read_predictions() is None
+    folder.write_predictions(np.array([0, 255, 999]), 1000)
+    found = folder.read_predictions()
+    assert found is not None
+    assert found.tolist() == [0, 255, 999]
+    assert found.dtype == np.uint16
+    (tmp_path / "predictions.npy").write_bytes(b"nonsense")
+    with pytest.raises(CommandError, match=r"predictions\.npy is damaged"):
+        folder.read_predictions()
+
+
+def test_ranks_put_their_predictions_together() -> None:
+    """Parts of two ranks cover every image once, each at its place."""
+    labels = np.arange(23) % 4
+    split = Split(np.zeros((23, 8, 8, 3), np.uint8), labels)
+    data = ImageData("x", split, split, list("abcd"), (0.5,) * 3, (0.25,) * 3)
+    seen = np.full(23, -1)
+    for rank in range(2):
+        batches = batches_of_tests(small(), data, rank=rank, world=2)
+        for batch in batches.epoch(0):
+            place = slice(batch.first, batch.first + len(batch.labels))
+            assert (seen[place] == -1).all()
+            seen[place] = batch.labels.numpy()
+    assert seen.tolist() == labels.tolist()
+
+
+def test_subsets_come_from_the_seed() -> None:
+    """Training images of two seeds differ, of one seed they do not; test images never do."""
+    labels = np.arange(200) % 5
+    images = np.arange(200, dtype=np.uint8)[:, None, None, None] * np.ones((1, 2, 2, 3), np.uint8)
+    split = Split(images, labels)
+    data = ImageData("x", split, split, list("abcde"), (0.5,) * 3, (0.25,) * 3)
+    one, again, other = (data.limited(50, 20, seed) for seed in (1, 1, 2))
+    chosen = [set(part.train.images[:, 0, 0, 0].tolist()) for part in (one, again, other)]
+    assert chosen[0] == chosen[1] != chosen[2]
+    assert len(chosen[0] & chosen[2]) < 30
+    assert np.bincount(other.train.labels).tolist() == [10] * 5
+    assert np.array_equal(one.test.images, other.test.images)
+
+
+@pytest.mark.parametrize("name", ["pairs", "recall"])
+def test_generated_training_images_come_from_the_seed(name: str) -> None:
+    """Seeds vary the training sample; the test images are the same for all."""
+    one, other = (experiment_data(small(data=name, seed=seed), None) for seed in (1, 2))
+    assert not np.array_equal(one.train.images, other.train.images)
+    assert np.array_equal(one.test.images, other.test.images)
+    assert not np.array_equal(one.test.images[:20], one.train.images[:20])
+
+
+def test_a_number_of_tests_must_be_positive() -> None:
+    """The message names the flag and what was given."""
+    with pytest.raises(UsageError, match="--test-last must be at least 1, got 0"):
+        small(test_last=0)

@@ -1,0 +1,137 @@
+"""`scalednl train` and `scalednl eval` as a person meets them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from scalednl.lab.paper.recipes import recipes
+from tests.lab.training.builders import OPTIONS
+from tests.support import call_scalednl, run_scalednl
+
+
+def test_train_then_eval(tmp_path: Path) -> None:
+    """One line an epoch, a summary, the same error from eval, and no second training."""
+    out = str(tmp_path / "run")
+    command = ["train", "pairs-scaled", *OPTIONS, "--epochs", "2", "--out", out]
+    run = run_scalednl(*command)
+    assert run.returncode == 0, run.stderr
+    lines = run.stdout.splitlines()
+    assert lines[0].startswith("epoch 1/2  loss ")
+    assert lines[1].startswith("epoch 2/2  loss ")
+    assert lines[2].startswith(f"{out}: finished: test error")
+    assert run.stderr == ""
+    assert run_scalednl(*command).stdout == f"{lines[2]}\n"
+    assert run_scalednl("train", out).stdout == f"{lines[2]}\n"
+    found = json.loads(run_scalednl("eval", out, "--json").stdout)
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert found["test_error_pct"] == result["test_error_pct"]["last"]
+    shown = run_scalednl(
+        "eval", f"{out}/weights.safetensors", "--data", "pairs", "--classes"
+    ).stdout
+    assert "on 1,000 images of pairs" in shown
+    assert "turned by 45 degrees" in shown
+
+
+def test_dry_run_prints_the_plan_and_writes_nothing(tmp_path: Path) -> None:
+    """Parameters, multiply-adds, memory, steps, speed and time."""
+    out = tmp_path / "run"
+    run = run_scalednl("train", "pairs-scaled", *OPTIONS, "--dry-run", "--out", str(out))
+    assert run.returncode == 0, run.stderr
+    found = dict(line.split(maxsplit=1) for line in run.stdout.splitlines())
+    assert found["parameters"] == "81,620"
+    assert found["steps"] == "5 an epoch, 20 in all"
+    for name in ("multiply-adds", "memory", "speed", "time"):
+        assert any(letter.isdigit() for letter in found[name])
+    assert not out.exists()
+
+
+def test_list_and_help() -> None:
+    """--list names every recipe, --help shows examples, RECIPE --help its own values."""
+    listed = run_scalednl("train", "--list").stdout
+    assert all(f"{name} " in listed for name in recipes())
+    assert "scalednl train pairs-scaled" in run_scalednl("train", "--help").stdout
+    own = run_scalednl("train", "cifar100-wrn28_10-scaled-wd5e4", "--help").stdout
+    assert "0.0005" in own
+    assert "--block.heads" in own
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["pairs-scale"], 2, "did you mean pairs-scaled"),
+        ([], 2, "usage: scalednl train RECIPE"),
+        (["--epochs", "3"], 2, "name a recipe before --epochs"),
+        (["pairs-scaled", "--epoch", "3"], 2, "--epochs"),
+        (["pairs-scaled", "--epochs", "0"], 2, "--epochs 0 makes no sense"),
+        (["pairs-scaled", "--block.heads", "5"], 2, "heads"),
+        (["pairs-scaled", "--block.attention", "soft"], 2, "softmax"),
+        (["pairs-scaled", "--threads", "100000"], 2, "--threads 100000 makes no sense here"),
+        (["pairs-scaled", "--checkpoint-minutes", "inf"], 2, "makes no sense: give minutes"),
+        (["pairs-scaled", "--model", "preresnet99999999999"], 2, "makes no sense"),
+        (["pairs-scaled", "--devices", "2", "--batch", "1"], 2, "cannot be shared by 2 processes"),
+        (["x" * 300], 2, "no recipe is called"),
+        (["pairs-scaled", "--milestones", "-5"], 2, "milestones"),
+        (["pairs-scaled", "--batch", "7000"], 2, "a batch of 7000 makes no sense"),
+        (["tiny-preresnet50-scaled-finetune"], 1, "scalednl data get tiny-imagenet"),
+        (["cifar10-preresnet56-scaled"], 1, "scalednl data get cifar10"),
+        (["pairs-scaled", "--device", "cuda"], 1, "--device cuda is not there"),
+        (["pairs-scaled", "--weights", "x"], 2, "is for fine-tuning"),
+        (["pairs-scaled", "--out", "/proc/nowhere/run"], 1, "cannot be written"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_mistakes_are_one_sentence(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    code: int,
+    said: str,
+) -> None:
+    """Each names what was passed and what would work; nothing is written."""
+    if arguments:
+        arguments = [*arguments, "--root", str(tmp_path / "data")]
+    if "--out" not in arguments and arguments:
+        arguments += ["--out", str(tmp_path / "run")]
+    found, text = call_scalednl(monkeypatch, capsys, "train", *arguments)
+    assert found == code, text
+    assert said in text
+    assert not (tmp_path / "run").exists()
+
+
+def test_numbers_and_names_are_both_understood(tmp_path: Path) -> None:
+    """--block.init takes a deviation, --block.softmax-scale a factor; the folder's name goes on."""
+    out = str(tmp_path / "run")
+    options = ["--block.init", "0.05", "--epochs", "1", "--precision", "bf16", "--out", out]
+    run = run_scalednl("train", "pairs-scaled", *OPTIONS, *options)
+    assert run.returncode == 0, run.stderr
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["experiment"]["block"]["init"] == 0.05
+    assert config["run"]["precision"] == "bf16-mixed"
+    result = tmp_path / "run" / "result.json"
+    result.write_text(result.read_text().replace('"finished"', '"interrupted"'))
+    again = run_scalednl("train", out)
+    assert again.returncode == 0, again.stderr
+    assert "begun with" not in again.stdout
+    assert f"{out}: finished" in again.stdout
+
+
+def test_eval_names_what_it_cannot_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing there, no weights in a folder, no data set named, another number of classes."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "bad.safetensors").write_bytes(b"hello")
+    cases = [
+        ([str(tmp_path / "none"), "--data", "pairs"], 1, "is not there"),
+        ([str(tmp_path / "none")], 2, "add --data NAME"),
+        (["x" * 300, "--data", "pairs"], 1, "cannot be read"),
+        ([str(tmp_path / "empty"), "--data", "pairs"], 1, "holds no weights"),
+        ([str(tmp_path / "bad.safetensors"), "--data", "pairs"], 1, "not a whole safetensors file"),
+    ]
+    for arguments, code, said in cases:
+        found, text = call_scalednl(monkeypatch, capsys, "eval", *arguments)
+        assert found == code, text
+        assert said in text
+        assert len(text.splitlines()) == 1
