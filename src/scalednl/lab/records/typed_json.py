@@ -1,0 +1,57 @@
+"""Typed records in JSON files: one dataclass is what a writer writes and what a reader gets back."""
+
+import dataclasses
+import os
+import stat
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from scalednl.errors import CommandError
+from scalednl.files import write_json
+
+Record = TypeVar("Record")
+LARGEST_FILE = 64 << 20
+"""Bytes; a larger file is not one of ours"""
+
+
+def read_record(path: Path, kind: type[Record], largest: int = LARGEST_FILE) -> Record:
+    """A JSON file as a record of this type; unknown names are ignored, all else is checked.
+
+    Raises `FileNotFoundError` if there is no such file, and `CommandError` for anything that is not
+    such a record.
+    """
+    return decode_record(read_bytes(path, largest), kind, path)
+
+
+def decode_record(content: bytes, kind: type[Record], path: Path) -> Record:
+    """The record in the content of a file; `path` is for the message."""
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise CommandError(f"{path} is damaged: {error}") from error
+
+
+def read_bytes(path: Path, largest: int = LARGEST_FILE) -> bytes:
+    """The content of a regular file of limited size; a pipe or a device is refused, not waited for."""
+    try:
+        # Without O_NONBLOCK, opening a pipe waits for its writer.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        with open(descriptor, "rb") as file:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise CommandError(f"{path} is not a regular file")
+            if found.st_size > largest:
+                raise CommandError(f"{path} has {found.st_size:,} bytes (limit {largest:,})")
+            return file.read(largest)
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        raise CommandError(f"{path} cannot be read: {error}") from error
+
+
+def write_record(path: Path, record: Any) -> None:
+    """Replace a file by a record: readable, strict JSON."""
+    assert dataclasses.is_dataclass(record)
+    write_json(path, msgspec.to_builtins(record))
