@@ -1,4 +1,4 @@
-"""Typed records: what was written is read back, and what is not a record is refused in a sentence."""
+"""Typed records: what was written is read back; anything else is refused in a sentence."""
 
 import os
 from dataclasses import dataclass

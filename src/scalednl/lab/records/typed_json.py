@@ -1,4 +1,4 @@
-"""Typed records in JSON files: one dataclass is what a writer writes and what a reader gets back."""
+"""Typed records in JSON files: one dataclass is what writers write and readers get back."""
 
 import dataclasses
 import os
@@ -34,7 +34,7 @@ def decode_record(content: bytes, kind: type[Record], path: Path) -> Record:
 
 
 def read_bytes(path: Path, largest: int = LARGEST_FILE) -> bytes:
-    """The content of a regular file of limited size; a pipe or a device is refused, not waited for."""
+    """The content of a regular file of limited size; pipes and devices are refused."""
     try:
         # Without O_NONBLOCK, opening a pipe waits for its writer.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
