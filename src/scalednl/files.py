@@ -1,5 +1,6 @@
-"""Files that are whole or not there: written under another name, flushed, then renamed."""
+"""Files that are complete or absent: written under another name, flushed, then renamed."""
 
+import errno
 import hashlib
 import json
 import os
@@ -7,6 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from scalednl.errors import CommandError
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
@@ -27,6 +32,23 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+@contextmanager
+def writing_to(
+    place: Path,
+    advice: str = "choose another folder with --out",
+    kind: type[CommandError] = CommandError,
+) -> Iterator[None]:
+    """Turn an OSError of writing to a file or folder into one sentence that ends in `advice`."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in FULL:
+            problem = f"the disk of {place} is full: free some space, or"
+        else:
+            problem = f"{place} cannot be written ({error.strerror or error}):"
+        raise kind(f"{problem} {advice}") from error
+
+
 def write_text(path: Path, text: str) -> None:
     """Replace a file's text."""
     with replacing(path) as temporary:
@@ -39,12 +61,12 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """The sum of a file's content."""
+    """The SHA-256 sum of a file's content, in hexadecimal."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def flush(path: Path) -> None:
-    """Have the disk hold what was written to a file."""
+    """Flush a file's contents to disk (fsync)."""
     # Windows flushes only what was opened for writing; a folder can only be opened for reading.
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
@@ -54,7 +76,7 @@ def flush(path: Path) -> None:
 
 
 def flush_folder(folder: Path) -> None:
-    """Have the disk hold a folder's names, on systems where a folder can be flushed."""
+    """Flush a folder's names to disk, on systems where a folder can be flushed."""
     with suppress(OSError):
         flush(folder)
 

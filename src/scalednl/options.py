@@ -24,9 +24,15 @@ def check_name(option: str, value: object, allowed: Iterable[str]) -> None:
     names = list(allowed)
     if value in names:
         return
-    near = get_close_matches(str(value), names, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"{option}={value!r} is unknown: use {_listed(names)}{hint}")
+    raise ValueError(
+        f"{option}={value!r} is unknown: use {_listed(names)}{suggestion(value, names)}"
+    )
+
+
+def suggestion(value: object, names: Iterable[str]) -> str:
+    """The end of a sentence that names what is written most like `value`; empty if nothing is."""
+    near = get_close_matches(str(value), list(names), n=3, cutoff=0.5)
+    return f"; did you mean {_listed(near)}?" if near else ""
 
 
 def check_positive(option: str, value: object) -> int:
