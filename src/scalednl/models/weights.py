@@ -1,19 +1,17 @@
 """A network in one file: safetensors weights, and in their header how to make the network again."""
 
-import errno
 import json
-import os
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from scalednl.config import ModelConfig
 from scalednl.files import replacing
 from scalednl.models.registry import create_model
 from scalednl.models.residual import ResidualNetwork
+from scalednl.safetensors_file import save_tensors
 
 KEY = "scalednl"
 FORMAT = 1
@@ -31,14 +29,8 @@ def save_model(model: ResidualNetwork, path: str | Path) -> None:
     if not path.parent.is_dir():
         raise ValueError(f"{path.parent} is not a folder: make it first")
     header = json.dumps({"format": FORMAT, "model": model.config.as_dict()})
-    # safetensors takes no channels_last tensors.
-    weights = {name: value.contiguous() for name, value in model.state_dict().items()}
     with replacing(path) as temporary:
-        try:
-            save_file(weights, temporary, metadata={KEY: header})
-        except SafetensorError as error:
-            code = errno.ENOSPC if "os error 28" in str(error) else errno.EIO
-            raise OSError(code, os.strerror(code), str(path)) from error
+        save_tensors(model.state_dict(), temporary, {KEY: header})
 
 
 def load_model(path: str | Path, device: str | torch.device = "cpu") -> ResidualNetwork:
