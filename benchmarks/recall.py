@@ -20,7 +20,7 @@ from torch import Tensor
 from scalednl import NonLocal2d
 from scalednl.functional import nonlocal_attention
 from scalednl.lab.config import Experiment, RunSettings
-from scalednl.lab.paper.recipes import find_recipe
+from scalednl.lab.recipes import find_recipe
 from scalednl.lab.training.evaluate import evaluate_source
 from scalednl.lab.training.run import run
 

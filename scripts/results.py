@@ -15,7 +15,7 @@ from scalednl.lab.paper.answers import ANSWERS
 from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.evidence import evidence_lines
 from scalednl.lab.paper.grids import cifar56
-from scalednl.lab.paper.scales import SCALES, Setting
+from scalednl.lab.paper.scales import SCALES, PaperSetting
 from scalednl.lab.records.attention import FILE, read_attention
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.report.aggregate import Runs, by_cell, describe_block
@@ -100,7 +100,7 @@ def _runs() -> Runs:
     return by_cell(find_runs([RUNS]) if RUNS.is_dir() else [])
 
 
-def _error(setting: Setting, runs: Runs) -> str:
+def _error(setting: PaperSetting, runs: Runs) -> str:
     """Mean ± standard deviation (n), or nothing."""
     experiment = SCALE.experiment(setting)
     members = [] if experiment is None else runs.get(experiment.cell, ())

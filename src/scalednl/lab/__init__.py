@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from scalednl.lab.config import Experiment, PairsConfig, RecallConfig, RunSettings
     from scalednl.lab.data.load import load_data
-    from scalednl.lab.paper.recipes import find_recipe
+    from scalednl.lab.recipes import find_recipe
     from scalednl.lab.report.write import write_report as build_report
     from scalednl.lab.training.run import run as train
 
@@ -31,7 +31,7 @@ _HOMES = {
     "RecallConfig": ("config", "RecallConfig"),
     "RunSettings": ("config", "RunSettings"),
     "build_report": ("report.write", "write_report"),
-    "find_recipe": ("paper.recipes", "find_recipe"),
+    "find_recipe": ("recipes", "find_recipe"),
     "load_data": ("data.load", "load_data"),
     "train": ("training.run", "run"),
 }

@@ -12,7 +12,7 @@ import pytest
 
 from scalednl.lab.config import Experiment
 from scalednl.lab.demo import cost, training
-from scalednl.lab.paper.recipes import find_recipe
+from scalednl.lab.recipes import find_recipe
 from tests.support import call_scalednl
 
 

@@ -17,8 +17,8 @@ from scalednl.lab.paper.costs import (
     paper_gpu_rate,
     training_multiply_adds,
 )
-from scalednl.lab.paper.recipes import recipes
 from scalednl.lab.paper.scales import SCALES
+from scalednl.lab.recipes import recipes
 from scalednl.models.registry import create_model
 
 

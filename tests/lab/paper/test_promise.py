@@ -9,8 +9,8 @@ from torch import nn
 from scalednl.config import NonLocalConfig
 from scalednl.lab.config import Experiment, PairsConfig, RecallConfig
 from scalednl.lab.paper.artefacts import artefacts
-from scalednl.lab.paper.recipes import recipes
 from scalednl.lab.paper.scales import SCALES
+from scalednl.lab.recipes import recipes
 from scalednl.models.registry import create_model
 from scalednl.models.residual import ResidualNetwork
 

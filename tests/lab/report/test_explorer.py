@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page
 
 from scalednl.lab.attention.record import record_run
 from scalednl.lab.config import RunSettings
-from scalednl.lab.paper.recipes import find_recipe
+from scalednl.lab.recipes import find_recipe
 from scalednl.lab.records.attention import decode_rows, read_attention
 from scalednl.lab.report.formatting import score_number
 from scalednl.lab.report.write import write_report

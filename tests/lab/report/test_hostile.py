@@ -11,7 +11,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from scalednl.lab.paper.recipes import find_recipe
+from scalednl.lab.recipes import find_recipe
 from scalednl.lab.report.runs import find_runs
 from scalednl.lab.report.write import write_report
 from tests.lab.report.builders import cell_experiment, write_cell, write_run

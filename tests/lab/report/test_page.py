@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from scalednl.lab.config import Experiment
-from scalednl.lab.paper.recipes import find_recipe
+from scalednl.lab.recipes import find_recipe
 from scalednl.lab.report.formatting import spread
 from scalednl.lab.report.write import write_report
 from tests.lab.report.browser import opened

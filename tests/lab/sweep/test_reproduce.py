@@ -17,7 +17,7 @@ from scalednl.lab.cli.reproduce import finish
 from scalednl.lab.config import Experiment
 from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.grids import Artefact, Cell
-from scalednl.lab.paper.scales import SCALES, Setting
+from scalednl.lab.paper.scales import SCALES, PaperSetting
 from scalednl.lab.sweep.plan import PlannedRun
 from tests.lab.training.builders import small
 from tests.support import call_scalednl, run_scalednl
@@ -86,7 +86,7 @@ def _python(code: str, *arguments: str) -> str:
 @pytest.fixture
 def _little(monkeypatch: pytest.MonkeyPatch) -> None:
     """One table of one run of a second."""
-    cell = Cell("scaled", "base", Setting("cifar10", "preresnet56", "scaled"))
+    cell = Cell("scaled", "base", PaperSetting("cifar10", "preresnet56", "scaled"))
     little = Artefact("little", "Little", "", (cell,))
     monkeypatch.setitem(artefacts(), "little", little)
     changes = {"epochs": 1, "batch": 32, "pairs": small().pairs}

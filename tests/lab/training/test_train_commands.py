@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scalednl.lab.paper.recipes import recipes
+from scalednl.lab.recipes import recipes
 from tests.lab.training.builders import OPTIONS
 from tests.support import call_scalednl, run_scalednl
 

@@ -17,7 +17,7 @@ from scalednl.lab.config import Experiment, RunSettings
 from scalednl.lab.console import print_table
 from scalednl.lab.data import ImageData, Split
 from scalednl.lab.data.batches import Batch
-from scalednl.lab.paper.recipes import find_recipe
+from scalednl.lab.recipes import find_recipe
 from scalednl.lab.signals import StopRequest
 from scalednl.lab.training.devices import make_fabric
 from scalednl.lab.training.display import Display

@@ -80,7 +80,7 @@ def train_command(arguments: list[str]) -> None:
 
 
 def _parse(name: str, rest: list[str]) -> TrainArguments:
-    from scalednl.lab.paper.recipes import find_recipe, recipes
+    from scalednl.lab.recipes import find_recipe, recipes
     from scalednl.lab.records.run import RunFolder
 
     folder = RunFolder(Path(name))
@@ -111,7 +111,7 @@ def _default_folder(experiment: Experiment) -> Path:
     """runs/RECIPE-seedN, and a few letters more where something was overridden."""
     from dataclasses import replace
 
-    from scalednl.lab.paper.recipes import recipes
+    from scalednl.lab.recipes import recipes
 
     usual = recipes().get(experiment.recipe)
     name = f"{Path(experiment.recipe).name}-seed{experiment.seed}"
@@ -187,7 +187,7 @@ def _list() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from scalednl.lab.paper.recipes import describe, recipes
+    from scalednl.lab.recipes import describe, recipes
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("recipe", no_wrap=True)

@@ -13,7 +13,7 @@ from rich.table import Table
 from scalednl.errors import CommandError
 from scalednl.lab.config import Experiment, RunSettings
 from scalednl.lab.console import duration, emit
-from scalednl.lab.paper.recipes import find_recipe
+from scalednl.lab.recipes import find_recipe
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.training.run import run
 

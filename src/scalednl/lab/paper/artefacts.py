@@ -6,9 +6,10 @@ from functools import cache
 from scalednl.errors import UsageError
 from scalednl.lab.paper.controls import controls
 from scalednl.lab.paper.evidence import evidence_lines
-from scalednl.lab.paper.grids import BLOCKS, CIFAR, NETWORKS, Artefact, Cell, cifar56
-from scalednl.lab.paper.scales import TINY, Setting
+from scalednl.lab.paper.grids import BLOCKS, NETWORKS, Artefact, Cell, cifar56
+from scalednl.lab.paper.scales import TINY, PaperSetting
 from scalednl.lab.paper.tables import printed
+from scalednl.lab.recipes import CIFAR
 
 SHARES = (1, 2, 4, 8)
 """Figure 2's axis, whose values the paper does not print: C / share embedding channels"""
@@ -78,7 +79,7 @@ def _table2() -> Artefact:
         Cell(
             row["attention"],
             column,
-            Setting(
+            PaperSetting(
                 row["dataset"],
                 NETWORKS[row["model"]],
                 row["attention"],
@@ -127,7 +128,7 @@ def _table4() -> Artefact:
         Cell(
             "4 heads",
             attention,
-            Setting(row["dataset"], NETWORKS[row["model"]], attention, heads=4),
+            PaperSetting(row["dataset"], NETWORKS[row["model"]], attention, heads=4),
             error,
         )
         for row in table["rows"]
@@ -145,7 +146,7 @@ def _table4() -> Artefact:
 def _figure1() -> Artefact:
     places = [(data, "preresnet56") for data in CIFAR] + [(TINY, "preresnet50_tiny")]
     cells = [
-        Cell("maps", attention, Setting(data, network, attention, heads=4))
+        Cell("maps", attention, PaperSetting(data, network, attention, heads=4))
         for data, network in places
         for attention in BLOCKS
     ]

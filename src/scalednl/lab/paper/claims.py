@@ -11,9 +11,10 @@ from functools import cache
 from scalednl.lab.config import Experiment
 from scalednl.lab.paper.answers import Kind
 from scalednl.lab.paper.artefacts import artefacts
-from scalednl.lab.paper.grids import BLOCKS, CIFAR, Artefact, cifar56
+from scalednl.lab.paper.grids import BLOCKS, Artefact, cifar56
 from scalednl.lab.paper.rules import PRIMARY
-from scalednl.lab.paper.scales import Scale, Setting
+from scalednl.lab.paper.scales import PaperSetting, Scale
+from scalednl.lab.recipes import CIFAR
 
 DIVERGED = "diverged"
 """The quantity of claims that count divergences"""
@@ -24,7 +25,7 @@ class Term:
     """One training's part in a contrast."""
 
     weight: int
-    setting: Setting
+    setting: PaperSetting
     quantity: str = "error"
     """"error" is the last epoch's test error in percent; other names are scores of attention"""
 
@@ -94,9 +95,9 @@ def main_claims(scale: Scale) -> list[str]:
 
 
 @cache
-def _rows(name: str) -> tuple[dict[tuple[str, str], Setting], ...]:
+def _rows(name: str) -> tuple[dict[tuple[str, str], PaperSetting], ...]:
     """For each data set and network of a table: (row, column) -> its setting."""
-    groups: dict[tuple[str, str], dict[tuple[str, str], Setting]] = {}
+    groups: dict[tuple[str, str], dict[tuple[str, str], PaperSetting]] = {}
     for cell in _table(name).cells:
         place = cell.setting.data, cell.setting.network
         groups.setdefault(place, {})[cell.row, cell.column] = cell.setting

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from scalednl.lab.paper.grids import BLOCKS, CIFAR, Artefact, Cell, cifar56
-from scalednl.lab.paper.scales import Setting
+from scalednl.lab.paper.grids import BLOCKS, Artefact, Cell, cifar56
+from scalednl.lab.paper.scales import PaperSetting
+from scalednl.lab.recipes import CIFAR
 
 
 def controls() -> tuple[Artefact, ...]:
@@ -105,7 +106,9 @@ def _depth() -> Artefact:
     def cells() -> Iterator[Cell]:
         for network in ("preresnet8", "preresnet20", "preresnet32-short"):
             for attention in BLOCKS:
-                yield Cell("4 heads", attention, Setting("cifar10", network, attention, heads=4))
+                yield Cell(
+                    "4 heads", attention, PaperSetting("cifar10", network, attention, heads=4)
+                )
 
     return _control(
         "control_depth",

@@ -12,7 +12,7 @@ from typing import Any
 
 from scalednl.lab.paper.grids import BLOCKS, Artefact, Cell, cifar56
 from scalednl.lab.paper.rules import OFTEN, OFTEN_SEEDS, POWER, PRIMARY, RULES
-from scalednl.lab.paper.scales import Scale, Setting, run_name
+from scalednl.lab.paper.scales import PaperSetting, Scale, run_name
 
 FIRST_LOOK = 4
 """Seeds of a line that are trained before its other seeds"""
@@ -23,7 +23,7 @@ class Line:
     """One line of the plan: some trainings that decide something together."""
 
     number: int
-    cells: tuple[tuple[str, Setting], ...]
+    cells: tuple[tuple[str, PaperSetting], ...]
     """Each with a name"""
     seeds: int
     decides: str
@@ -78,11 +78,11 @@ def evidence_lines() -> tuple[Line, ...]:
     return tuple(_lines())
 
 
-def _both(data: str = "cifar10", **values: object) -> tuple[tuple[str, Setting], ...]:
+def _both(data: str = "cifar10", **values: object) -> tuple[tuple[str, PaperSetting], ...]:
     return tuple((name, cifar56(data, name, **values)) for name in BLOCKS)
 
 
-def _views(data: str) -> tuple[tuple[str, Setting], ...]:
+def _views(data: str) -> tuple[tuple[str, PaperSetting], ...]:
     return tuple(
         (f"{name}, {view}", cifar56(data, name, **({} if view == "base" else {"view": view})))
         for name in BLOCKS
@@ -90,12 +90,14 @@ def _views(data: str) -> tuple[tuple[str, Setting], ...]:
     )
 
 
-def _position(data: str) -> tuple[str, Setting]:
+def _position(data: str) -> tuple[str, PaperSetting]:
     return "position only", cifar56(data, "plain", position=True)
 
 
-def _network(data: str, network: str) -> tuple[tuple[str, Setting], ...]:
-    return tuple((f"{network}, {name}", Setting(data, network, name, heads=4)) for name in BLOCKS)
+def _network(data: str, network: str) -> tuple[tuple[str, PaperSetting], ...]:
+    return tuple(
+        (f"{network}, {name}", PaperSetting(data, network, name, heads=4)) for name in BLOCKS
+    )
 
 
 def _lines() -> Iterator[Line]:

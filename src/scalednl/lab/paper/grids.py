@@ -4,9 +4,8 @@ from dataclasses import dataclass, replace
 
 from scalednl.lab.config import Experiment
 from scalednl.lab.paper.inferred import inferred_cell, inferred_figure
-from scalednl.lab.paper.scales import Scale, Setting
+from scalednl.lab.paper.scales import PaperSetting, Scale
 
-CIFAR = ("cifar10", "cifar100")
 BLOCKS = ("softmax", "scaled")
 NETWORKS = {
     "PreResNet32": "preresnet32",
@@ -24,7 +23,7 @@ class Cell:
     row: str
     """The attention, or what else tells rows of one data set and network apart"""
     column: str
-    setting: Setting
+    setting: PaperSetting
     printed: float | None = None
     inferred: str = ""
     """Which part of the setting the paper does not print, and what it was inferred from"""
@@ -64,8 +63,8 @@ class Artefact:
         return [(cell, experiment) for cell, experiment in placed if experiment is not None]
 
 
-def cifar56(data: str, attention: str, **values: object) -> Setting:
+def cifar56(data: str, attention: str, **values: object) -> PaperSetting:
     """Table 1's network; `values` are heads, embed_share, position, and options of the block."""
     fields = {k: values.pop(k) for k in ("heads", "embed_share", "position") if k in values}
     options = tuple(sorted(values.items()))
-    return Setting(data, "preresnet56", attention, options=options, **fields)  # type: ignore[arg-type]
+    return PaperSetting(data, "preresnet56", attention, options=options, **fields)  # type: ignore[arg-type]

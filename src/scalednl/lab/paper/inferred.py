@@ -3,7 +3,7 @@
 `paper/provenance.py` lists the same decisions with what the text and the release say.
 """
 
-from scalednl.lab.paper.scales import TINY, Setting
+from scalednl.lab.paper.scales import TINY, PaperSetting
 
 ONE_HEAD = (
     "One head is inferred: Table 1's base column and Table 2's best columns equal Table 3's 1-head "
@@ -43,7 +43,7 @@ def inferred_figure(artefact: str) -> str:
     return FIGURES.get(artefact, "")
 
 
-def inferred_cell(artefact: str, setting: Setting) -> str:
+def inferred_cell(artefact: str, setting: PaperSetting) -> str:
     """What is inferred about a printed cell; "" where the text settles the setting."""
     tiny = setting.data == TINY
     if artefact == "table1_importance":

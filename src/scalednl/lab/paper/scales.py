@@ -5,14 +5,14 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from scalednl.lab.config import Experiment
-from scalednl.lab.paper.recipes import recipes
+from scalednl.lab.recipes import CIFAR, recipes
 
 ScaleName = Literal["smoke", "lite", "paper"]
 TINY = "tiny-imagenet"
 
 
 @dataclass(frozen=True)
-class Setting:
+class PaperSetting:
     """What a cell of the paper trains, in the paper's terms."""
 
     data: str
@@ -46,10 +46,11 @@ class Scale:
     """What it is, so that nobody takes it for another"""
     seeds: int
     tiny_seeds: int = 3
-    data: Mapping[str, str] = field(default_factory=dict)
-    """The paper's data set -> the one used; the others are left out"""
+    recipes: Mapping[str, str] = field(default_factory=dict)
+    """The paper's data set -> the recipe used, {network} and {attention} open; others are left out
+    """
     networks: Mapping[str, str] = field(default_factory=dict)
-    """Likewise"""
+    """The paper's network -> the one used; others are left out"""
     changes: Mapping[str, Any] = field(default_factory=dict)
     """What a recipe is shortened by"""
     network_changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -59,17 +60,15 @@ class Scale:
     norm_init: Mapping[str, float] = field(default_factory=dict)
     """Where the blocks' batch norm starts for some of the paper's networks, if not as the recipe"""
 
-    def experiment(self, setting: Setting) -> Experiment | None:
+    def experiment(self, setting: PaperSetting) -> Experiment | None:
         """The experiment of a setting at this scale; None where it has none."""
-        data, network = self.data.get(setting.data), self.networks.get(setting.network)
-        if data is None or network is None or (setting.data, setting.network) in self.absent:
+        template, network = self.recipes.get(setting.data), self.networks.get(setting.network)
+        if template is None or network is None or (setting.data, setting.network) in self.absent:
             return None
         if setting.is_position_only:
             setting = replace(setting, attention="plain", heads=1, options=(), position=True)
-        recipe = recipes()[self._recipe(data, network, setting.attention)]
+        recipe = recipes()[template.format(network=network, attention=setting.attention)]
         changes = dict(self.network_changes.get(setting.network, self.changes))
-        if self.name != "paper":
-            changes["model"] = network
         position = setting.position
         if setting.attention == "plain":
             # Without blocks there is no encoding unless it is asked for.
@@ -84,16 +83,9 @@ class Scale:
         block = replace(recipe.block, heads=setting.heads, **options)
         return replace(recipe, **changes, block=block, position=None if position else position)
 
-    def seeds_of(self, setting: Setting) -> int:
+    def seeds_of(self, setting: PaperSetting) -> int:
         """How many seeds a cell of it has."""
         return self.tiny_seeds if setting.data == TINY else self.seeds
-
-    def _recipe(self, data: str, network: str, attention: str) -> str:
-        if data == "pairs":
-            return f"pairs-{attention}"
-        if data == TINY:
-            return f"tiny-preresnet50-{attention}-finetune"
-        return f"{data}-{network}-{attention}" + ("-short" if self.name == "lite" else "")
 
 
 def run_name(experiment: Experiment) -> str:
@@ -132,7 +124,7 @@ SCALES: dict[str, Scale] = {
             "miniature on generated images: shows that the machinery works, says nothing about "
             "the paper's data",
             seeds=2,
-            data={"cifar10": "pairs"},
+            recipes={"cifar10": "pairs-{attention}"},
             networks={"preresnet56": "preresnet8"},
             changes={"limit": 4000},
         ),
@@ -144,7 +136,7 @@ SCALES: dict[str, Scale] = {
             "12 epochs of one-cycle (peak rate 0.2, weight decay 1e-4, batch norm starts at 0). "
             "So few steps measure how fast a network learns, not where it ends",
             seeds=6,
-            data={"cifar10": "cifar10", "cifar100": "cifar100"},
+            recipes={data: f"{data}-{{network}}-{{attention}}-short" for data in CIFAR},
             networks={
                 "preresnet56": "preresnet20",
                 "preresnet32": "preresnet32",
@@ -163,7 +155,10 @@ SCALES: dict[str, Scale] = {
             "paper",
             "the paper's networks, data and schedule in full",
             seeds=10,
-            data={name: name for name in ("cifar10", "cifar100", TINY)},
+            recipes={
+                **{data: f"{data}-{{network}}-{{attention}}" for data in CIFAR},
+                TINY: "tiny-preresnet50-{attention}-finetune",
+            },
             networks={
                 name: name
                 for name in (

@@ -12,7 +12,7 @@ from scalednl.lab.paper.answers import Needed, at_a_look, settled_by_power
 from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.claims import Claim, Row, claims, main_claims
 from scalednl.lab.paper.rules import OFTEN_SEEDS, POWER, RULES, Rule
-from scalednl.lab.paper.scales import Scale, Setting
+from scalednl.lab.paper.scales import PaperSetting, Scale
 from scalednl.lab.stats import detectable
 from scalednl.lab.sweep.estimate import Rates
 from scalednl.lab.sweep.found import Found
@@ -144,7 +144,7 @@ def _printed(terms: Row) -> float | None:
 
 
 @cache
-def _printed_values() -> dict[Setting, float]:
+def _printed_values() -> dict[PaperSetting, float]:
     return {
         cell.setting: cell.printed
         for artefact in artefacts().values()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from scalednl.lab.config import Experiment
 from scalednl.lab.paper.grids import Artefact
-from scalednl.lab.paper.recipes import recipes
 from scalednl.lab.paper.scales import Scale, run_name
+from scalednl.lab.recipes import recipes
 from scalednl.lab.sweep.found import Found, State, look_around
 
 PRETRAIN = "tiny-preresnet50-plain-pretrain"

@@ -1,4 +1,4 @@
-"""Every training of the paper by name: DATA-NETWORK-ATTENTION[-variant].
+"""Every training by name: DATA-NETWORK-ATTENTION[-variant].
 
     cifar10-preresnet56-scaled          164 epochs and 3 blocks of 4 heads, as printed
     cifar100-wrn28_10-softmax-wd5e4     weight decay 5e-4, which public WRN results use
@@ -11,50 +11,51 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from difflib import get_close_matches
 from functools import cache
 
 from scalednl.config import NonLocalConfig
 from scalednl.errors import UsageError
 from scalednl.lab.config import Experiment
+from scalednl.options import suggestion
 
 ATTENTIONS = ("plain", "softmax", "scaled")
-CIFAR_NETWORKS = ("preresnet20", "preresnet32", "preresnet56", "preresnet110", "wrn28_10")
-PRINTED = ("preresnet32", "preresnet56", "preresnet110", "preresnet50_tiny")
-"""Networks of the paper's tables; WRN-28-10 is there for CIFAR-100 alone"""
+CIFAR = ("cifar10", "cifar100")
+NETWORKS = ("preresnet20", "preresnet32", "preresnet56", "preresnet110", "wrn28_10")
 SHORT_NETWORKS = ("preresnet8", "preresnet20", "preresnet32", "preresnet56")
+UNPRINTED = {("cifar10", "wrn28_10"), *((data, "preresnet20") for data in CIFAR)}
+"""Data sets and networks that no table of the paper has"""
+OURS = "not the paper's"
 
 
 @cache
 def recipes() -> dict[str, Experiment]:
     """All recipes by name."""
-    return {recipe.recipe: recipe for recipe in (*_cifar(), *_tiny(), *_generated())}
+    return {recipe.recipe: recipe for recipe, _ in _described()}
 
 
 def find_recipe(name: str) -> Experiment:
-    """The recipe of a name; a near miss is told what it may have meant."""
+    """The recipe of a name; the error for an unknown name suggests similar ones."""
     known = recipes()
-    if name in known:
-        return known[name]
-    near = get_close_matches(name, known, n=3, cutoff=0.6)
-    hint = f"did you mean {' or '.join(near)}?" if near else "`scalednl train --list` names them"
-    raise UsageError(f"no recipe is called {name!r}: {hint}")
+    if name not in known:
+        hint = suggestion(name, known) or "; `scalednl train --list` lists all recipes"
+        raise UsageError(f"no recipe is called {name!r}{hint}")
+    return known[name]
 
 
 def describe(recipe: Experiment) -> str:
-    """What a recipe is, in a line."""
+    """A recipe's length, schedule and relation to the paper, in a line."""
+    relations = {found.recipe: relation for found, relation in _described()}
     images = "" if recipe.limit is None else f", {recipe.limit:,} images"
-    return f"{recipe.epochs} epochs{images}, {recipe.schedule}, {_standing(recipe)}"
+    return f"{recipe.epochs} epochs{images}, {recipe.schedule}, {relations[recipe.recipe]}"
 
 
-def _standing(recipe: Experiment) -> str:
-    """What it has to do with the paper."""
-    if recipe.generated is not None or recipe.recipe.endswith("-short"):
-        return "not the paper's"
-    if recipe.recipe.endswith("-wd5e4"):
-        return "the printed schedule, but weight decay 5e-4"
-    printed = recipe.model in PRINTED or (recipe.data, recipe.model) == ("cifar100", "wrn28_10")
-    return "in the paper's tables" if printed else "the printed schedule; not in the paper's tables"
+def _described() -> Iterator[tuple[Experiment, str]]:
+    """Every recipe with its relation to the paper."""
+    for data in CIFAR:
+        yield from _printed_schedule(data)
+        yield from ((recipe, OURS) for recipe in _short(data))
+    yield from ((recipe, "in the paper's tables") for recipe in _tiny())
+    yield from ((recipe, OURS) for recipe in _generated())
 
 
 def _block(attention: str, **options: float) -> NonLocalConfig:
@@ -64,33 +65,35 @@ def _block(attention: str, **options: float) -> NonLocalConfig:
     return replace(NonLocalConfig(attention=attention), **options)  # type: ignore[arg-type]
 
 
-def _cifar() -> Iterator[Experiment]:
+def _printed_schedule(data: str) -> Iterator[tuple[Experiment, str]]:
     """SGD 0.1, divided by 10 at epochs 81 and 122 of 164, batch 128, weight decay 1e-4."""
-    for data in ("cifar10", "cifar100"):
-        for network in CIFAR_NETWORKS:
-            for attention in ATTENTIONS:
-                name = f"{data}-{network}-{attention}"
-                paper = Experiment(name, data, network, _block(attention))
-                yield paper
-                if network.startswith("wrn"):
-                    yield replace(paper, recipe=f"{name}-wd5e4", weight_decay=5e-4)
-        for network in SHORT_NETWORKS:
-            for attention in ATTENTIONS:
-                # A new network learns faster when its blocks take part from the start.
-                block = (
-                    _block(attention, norm_init=1.0) if attention != "plain" else _block("plain")
-                )
-                yield Experiment(
-                    f"{data}-{network}-{attention}-short",
-                    data,
-                    network,
-                    block,
-                    epochs=15,
-                    lr=0.2,
-                    schedule="one-cycle",
-                    milestones=(),
-                    weight_decay=5e-4,
-                )
+    for network in NETWORKS:
+        is_printed = (data, network) not in UNPRINTED
+        relation = "in" if is_printed else "the printed schedule; not in"
+        for attention in ATTENTIONS:
+            name = f"{data}-{network}-{attention}"
+            recipe = Experiment(name, data, network, _block(attention))
+            yield recipe, f"{relation} the paper's tables"
+            if network == "wrn28_10":
+                other = replace(recipe, recipe=f"{name}-wd5e4", weight_decay=5e-4)
+                yield other, "the printed schedule, but weight decay 5e-4"
+
+
+def _short(data: str) -> Iterator[Experiment]:
+    """One-cycle over 15 epochs; a new network learns faster if its blocks' norms start at 1."""
+    for network in SHORT_NETWORKS:
+        for attention in ATTENTIONS:
+            yield Experiment(
+                f"{data}-{network}-{attention}-short",
+                data,
+                network,
+                _block(attention, norm_init=1.0),
+                epochs=15,
+                lr=0.2,
+                schedule="one-cycle",
+                milestones=(),
+                weight_decay=5e-4,
+            )
 
 
 def _tiny() -> Iterator[Experiment]:

@@ -5,7 +5,7 @@ import torch
 
 from scalednl.errors import UsageError
 from scalednl.lab.config import Experiment
-from scalednl.lab.paper.recipes import describe, find_recipe, recipes
+from scalednl.lab.recipes import describe, find_recipe, recipes
 from scalednl.models.registry import create_model
 
 CLASSES = {"cifar10": 10, "cifar100": 100, "tiny-imagenet": 200, "pairs": 4, "recall": 2}
