@@ -74,7 +74,7 @@ def test_short_recipes_say_so() -> None:
 
 def test_a_near_miss_is_told_what_it_meant() -> None:
     """A typo gets suggestions, nonsense the list."""
-    with pytest.raises(UsageError, match="did you mean cifar10-preresnet56-scaled"):
+    with pytest.raises(UsageError, match="did you mean 'cifar10-preresnet56-scaled'"):
         find_recipe("cifar10-preresnet56-scale")
     with pytest.raises(UsageError, match="scalednl train --list"):
         find_recipe("xyzzy")

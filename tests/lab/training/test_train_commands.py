@@ -59,7 +59,7 @@ def test_list_and_help() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["pairs-scale"], 2, "did you mean pairs-scaled"),
+        (["pairs-scale"], 2, "did you mean 'pairs-scaled'"),
         ([], 2, "usage: scalednl train RECIPE"),
         (["--epochs", "3"], 2, "name a recipe before --epochs"),
         (["pairs-scaled", "--epoch", "3"], 2, "--epochs"),
