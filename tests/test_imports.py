@@ -5,7 +5,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "src" / "scalednl"
 LIBRARY = [
-    *("__init__", "errors", "options", "config", "files", "safetensors_file"),
+    *("__init__", "errors", "options", "config", "networks", "files", "safetensors_file"),
     *("ops", "functional", "blocks", "models", "inspection", "integrations"),
 ]
 LAB = [

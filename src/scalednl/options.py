@@ -19,6 +19,11 @@ KEY_POOLS: tuple[str, ...] = get_args(KeyPool)
 SOFTMAX_SCALES = ("embed", "channels", "learned")
 
 
+def default_init(attention: str) -> str | float:
+    """The best column of the paper's Table 2: 0.01 for softmax, He for scaled and the others."""
+    return 0.01 if attention == "softmax" else "he"
+
+
 def check_name(option: str, value: object, allowed: Iterable[str]) -> None:
     """Raise unless `value` is one of the `allowed` names of `option`."""
     names = list(allowed)

@@ -5,10 +5,9 @@ import torch
 
 from scalednl.errors import UsageError
 from scalednl.lab.config import Experiment
+from scalednl.lab.paper.costs import num_classes
 from scalednl.lab.recipes import describe, find_recipe, recipes
 from scalednl.models.registry import create_model
-
-CLASSES = {"cifar10": 10, "cifar100": 100, "tiny-imagenet": 200, "pairs": 4, "recall": 2}
 
 
 @pytest.mark.parametrize("name", recipes())
@@ -20,7 +19,7 @@ def test_every_recipe_makes_its_network(name: str) -> None:
     assert recipe.data.startswith(data)
     assert all(recipe.model.startswith(part) for part in network)
     with torch.device("meta"):
-        model = create_model(recipe.model, CLASSES[recipe.data], recipe.block, recipe.position)
+        model = create_model(recipe.model, num_classes(recipe), recipe.block, recipe.position)
     blocks = [part for part in model.stack or () if hasattr(part, "attention")]
     if attention == "plain":
         assert not blocks

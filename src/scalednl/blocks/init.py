@@ -1,17 +1,10 @@
-"""The three initialisations of the paper's Table 2, and what each attention starts from."""
+"""The three initialisations of the paper's Table 2."""
 
 import warnings
 from collections.abc import Iterable
 
 from torch import nn
 from torch.nn.modules.conv import _ConvNd
-
-from scalednl.options import Attention
-
-
-def default_init(attention: Attention) -> str | float:
-    """The best column of the paper's Table 2: 0.01 for softmax, He for scaled and the others."""
-    return 0.01 if attention == "softmax" else "he"
 
 
 def check_init(init: object) -> None:

@@ -17,7 +17,7 @@ from scalednl.blocks.folding import (
     add_projected,
     evaluation_projection,
 )
-from scalednl.blocks.init import check_init, default_init, initialise
+from scalednl.blocks.init import check_init, initialise
 from scalednl.blocks.norm import NORMS, folds_in_evaluation
 from scalednl.blocks.plain import is_stock
 from scalednl.blocks.planning import PlannedBlock, pixel_count
@@ -37,6 +37,7 @@ from scalednl.options import (
     check_name,
     check_positive,
     check_softmax_scale,
+    default_init,
 )
 
 _MAX_POOL = (F.max_pool1d, F.max_pool2d, F.max_pool3d)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from scalednl.config import ModelConfig, NonLocalConfig
 from scalednl.models.stack import make_stack
+from scalednl.networks import EXPANSION
 
 Images = Float[Tensor, "batch 3 height width"]
 Features = Float[Tensor, "batch channels height width"]
@@ -50,7 +51,7 @@ class BasicBlock(nn.Module):
 class Bottleneck(nn.Module):
     """The same with 1x1, 3x3 and 1x1 convolutions, the last to four times the planes."""
 
-    expansion = 4
+    expansion = EXPANSION
 
     def __init__(self, inputs: int, planes: int, stride: int) -> None:
         super().__init__()

@@ -4,15 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from scalednl.blocks.init import default_init
 from scalednl.config import NonLocalConfig
 from scalednl.errors import UsageError
 from scalednl.lab.config import Experiment
 from scalednl.lab.paper.artefacts import artefacts, find_artefacts
-from scalednl.lab.paper.scales import CHANNELS, SCALES, Scale, run_name
+from scalednl.lab.paper.scales import SCALES, Scale, run_name
 from scalednl.lab.paper.tables import printed
-from scalednl.models.registry import create_model
-from scalednl.options import Attention
+from scalednl.options import Attention, default_init
 
 
 def _numbers(value: object) -> list[float]:
@@ -61,22 +59,6 @@ def test_the_paper_scale_trains_all_that_is_printed() -> None:
         for cell in artefacts()["table4_backbones"].cells
     }
     assert seeds == {"cifar10": 10, "cifar100": 10, "tiny-imagenet": 3}
-
-
-@pytest.mark.parametrize("network", CHANNELS)
-def test_channels_are_those_of_the_blocks(network: str) -> None:
-    """The table of channels is what the networks have where their blocks stand."""
-    experiment = next(
-        e
-        for scale in SCALES.values()
-        for artefact in artefacts().values()
-        for _, e in artefact.trainings(scale)
-        if e.model == network and e.block.blocks
-    )
-    model = create_model(network, num_classes=2, nonlocal_=experiment.block)
-    assert {m.channels for m in model.modules() if hasattr(m, "embed_channels")} == {
-        CHANNELS[network]
-    }
 
 
 def test_a_cell_ignores_what_does_not_matter() -> None:

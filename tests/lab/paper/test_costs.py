@@ -5,15 +5,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from scalednl.config import NonLocalConfig
 from scalednl.lab.config import Experiment
 from scalednl.lab.counting import multiply_adds as counted
 from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.costs import (
-    CLASSES,
     image_multiply_adds,
     multiply_adds,
-    network,
+    num_classes,
     paper_gpu_rate,
     training_multiply_adds,
 )
@@ -45,7 +43,7 @@ def test_the_formula_counts_what_torch_counts() -> None:
         small, block = e.model == "preresnet8", e.block
         if block.attention == "softmax" and not small:
             block = replace(block, order="quadratic")
-        size, classes = (16, 14), CLASSES.get(e.data, 4)
+        size, classes = (16, 14), num_classes(e)
         with torch.device("meta" if small else "cpu"), torch.no_grad():
             model = create_model(e.model, classes, block, e.position).eval()
             images = torch.zeros(1, 3, *size)
@@ -60,11 +58,3 @@ def test_a_training_is_three_passes_over_all_images() -> None:
     assert total == 3 * image_multiply_adds(plain) * 50_000 * 164
     steps = 50_000 / 128 * 164
     assert total / paper_gpu_rate() == pytest.approx(steps * 0.06237)
-
-
-def test_a_network_that_no_grid_has() -> None:
-    """It is an error, not a guess."""
-    assert network("preresnet20").widths == (16, 32, 64)
-    with pytest.raises(ValueError, match="no grid of the paper has preresnet18_tiny"):
-        network("preresnet18_tiny")
-    assert NonLocalConfig().blocks == 3

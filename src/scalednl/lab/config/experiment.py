@@ -10,6 +10,7 @@ from typing import Any, Literal
 from scalednl.config import NonLocalConfig
 from scalednl.errors import UsageError
 from scalednl.lab.config.generated import PairsConfig, RecallConfig
+from scalednl.options import default_init
 
 Schedule = Literal["steps", "one-cycle"]
 
@@ -162,7 +163,7 @@ class Experiment:
         else:
             del values["block"]["order"], values["block"]["memory"]
             if self.block.init is None:
-                values["block"]["init"] = 0.01 if self.block.attention == "softmax" else "he"
+                values["block"]["init"] = default_init(self.block.attention)
             elif not isinstance(self.block.init, str):
                 values["block"]["init"] = float(self.block.init)
         return _letters(values)

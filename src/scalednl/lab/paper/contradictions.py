@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from scalednl.lab.config.data_sets import DATA_SETS
 from scalednl.lab.paper.printed_contrasts import PrintedContrast, printed_contrasts
 from scalednl.lab.paper.printed_noise import ATTENTIONS, CIFAR, backbone_mean, heads_mean, view_mean
 from scalednl.lab.paper.tables import printed
@@ -116,7 +117,7 @@ def _table(contrast: PrintedContrast) -> str:
 
 
 def _data(name: str) -> str:
-    return {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}[name]
+    return DATA_SETS[name].words
 
 
 def _both(values: list[float]) -> str:

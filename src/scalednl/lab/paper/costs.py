@@ -3,83 +3,47 @@
 A step is counted as three forward passes: one forward, two for the gradients of inputs and weights.
 """
 
-import re
-from dataclasses import dataclass
 from functools import lru_cache
 
 from scalednl.config import NonLocalConfig
 from scalednl.lab.config import Experiment
+from scalednl.lab.config.data_sets import DATA_SETS
 from scalednl.lab.paper.tables import printed
+from scalednl.networks import network_shape
 from scalednl.ops.costs import Setting, cost
 from scalednl.options import orders_of
 
 PASSES = 3
 """Forward passes that a training step costs"""
-SIDES = {"cifar10": 32, "cifar100": 32, "tiny-imagenet": 56}
-"""Of the images as the networks see them"""
-IMAGES = {"cifar10": 50_000, "cifar100": 50_000, "tiny-imagenet": 100_000}
-CLASSES = {"cifar10": 10, "cifar100": 100, "tiny-imagenet": 200}
 CPU_THREAD_RATE = 1.8e10
 """Multiply-adds a second of one thread of a 2.8 GHz Xeon in fp32: `scalednl bench train` measured
 16 G with PreResNet-56 and 22 G with PreResNet-20"""
 
 
-@dataclass(frozen=True)
-class Network:
-    """The shape of a residual network."""
-
-    stem_kernel: int
-    stem: int
-    """Channels after the stem"""
-    depths: tuple[int, ...]
-    """Residual blocks of each stage"""
-    planes: tuple[int, ...]
-    bottleneck: bool
-
-    @property
-    def widths(self) -> tuple[int, ...]:
-        """Channels after each stage."""
-        return tuple(planes * (4 if self.bottleneck else 1) for planes in self.planes)
-
-
-def network(name: str) -> Network:
-    """The shape behind a name of the paper's grids."""
-    if found := re.fullmatch(r"preresnet(\d+)", name):
-        depth = int(found[1])
-        basic = depth < 44
-        blocks = (depth - 2) // (6 if basic else 9)
-        return Network(3, 16, (blocks,) * 3, (16, 32, 64), not basic)
-    if found := re.fullmatch(r"wrn(\d+)_(\d+)", name):
-        blocks, width = (int(found[1]) - 4) // 6, int(found[2])
-        return Network(3, 16, (blocks,) * 3, (16 * width, 32 * width, 64 * width), False)
-    if name != "preresnet50_tiny":
-        raise ValueError(f"no grid of the paper has {name}")
-    return Network(7, 64, (3, 4, 6, 3), (64, 128, 256, 512), True)
-
-
 @lru_cache(maxsize=1024)
 def multiply_adds(name: str, block: NonLocalConfig, size: tuple[int, int], classes: int) -> int:
     """Of one forward pass of one image; `size` is its height and width."""
-    shape = network(name)
-    total = shape.stem_kernel**2 * 3 * shape.stem * size[0] * size[1]
-    width = shape.stem
+    shape = network_shape(name)
+    total = shape.stem_kernel**2 * 3 * shape.stem_channels * size[0] * size[1]
+    width = shape.stem_channels
     for index, (depth, planes) in enumerate(zip(shape.depths, shape.planes, strict=True), 1):
         for number in range(depth):
             before = size[0] * size[1]
             if index > 1 and number == 0:
                 size = (size[0] + 1) // 2, (size[1] + 1) // 2
-            total += _residual(shape.bottleneck, width, planes, before, size[0] * size[1])
-            width = shape.widths[index - 1]
+            outputs = shape.widths[index - 1]
+            total += _residual((width, planes, outputs), before, size[0] * size[1])
+            width = outputs
         if index == block.stage:
             total += block.blocks * _attention(block, width, size[0] * size[1])
     return total + width * classes
 
 
-def _residual(bottleneck: bool, inputs: int, planes: int, before: int, after: int) -> int:
-    """One residual block from `before` to `after` pixels."""
-    outputs = planes * (4 if bottleneck else 1)
+def _residual(channels: tuple[int, int, int], before: int, after: int) -> int:
+    """One residual block from `before` to `after` pixels; a bottleneck if outputs > planes."""
+    inputs, planes, outputs = channels
     shortcut = inputs * outputs * after if before != after or inputs != outputs else 0
-    if bottleneck:
+    if outputs > planes:
         inner = inputs * planes * before + (9 * planes * planes + planes * outputs) * after
     else:
         inner = (9 * inputs * planes + 9 * planes * planes) * after
@@ -114,15 +78,15 @@ def training_multiply_adds(experiment: Experiment) -> int:
 
 def image_multiply_adds(experiment: Experiment) -> int:
     """Of one image, forward."""
-    options, data = experiment.generated, experiment.data
-    size = (SIDES[data],) * 2 if options is None else (options.height, options.width)
+    options, facts = experiment.generated, DATA_SETS[experiment.data]
+    size = (facts.input_side,) * 2 if options is None else (options.height, options.width)
     return multiply_adds(experiment.model, experiment.block, size, num_classes(experiment))
 
 
 def num_classes(experiment: Experiment) -> int:
     """Classes of an experiment's data."""
     options = experiment.generated
-    return CLASSES[experiment.data] if options is None else options.classes
+    return DATA_SETS[experiment.data].classes if options is None else options.classes
 
 
 def chance_error_pct(experiment: Experiment) -> float:
@@ -133,7 +97,7 @@ def chance_error_pct(experiment: Experiment) -> float:
 def train_images(experiment: Experiment) -> int:
     """Images of an epoch."""
     options = experiment.generated
-    images = IMAGES[experiment.data] if options is None else options.train_images
+    images = DATA_SETS[experiment.data].train_images if options is None else options.train_images
     return experiment.limit or images
 
 

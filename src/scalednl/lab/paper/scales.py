@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from scalednl.lab.config import Experiment
 from scalednl.lab.recipes import CIFAR, recipes
+from scalednl.networks import network_shape
+from scalednl.options import default_init
 
 ScaleName = Literal["smoke", "lite", "paper"]
 TINY = "tiny-imagenet"
@@ -74,12 +76,13 @@ class Scale:
             # Without blocks there is no encoding unless it is asked for.
             return replace(recipe, **changes, position=position or None)
         options = dict(setting.options)
-        if options.get("init", "he") == {"scaled": "he", "softmax": 0.01}[setting.attention]:
+        if "init" in options and options["init"] == default_init(setting.attention):
             options.pop("init", None)
         if setting.network in self.norm_init:
             options.setdefault("norm_init", self.norm_init[setting.network])
         if setting.embed_share > 1:
-            options["embed_channels"] = CHANNELS[network] // setting.embed_share
+            channels = network_shape(network).widths[recipe.block.stage - 1]
+            options["embed_channels"] = channels // setting.embed_share
         block = replace(recipe.block, heads=setting.heads, **options)
         return replace(recipe, **changes, block=block, position=None if position else position)
 
@@ -104,17 +107,6 @@ def run_name(experiment: Experiment) -> str:
         words.append(f"wd{experiment.weight_decay:g}")
     return "-".join([experiment.recipe, *words, f"seed{experiment.seed}"])
 
-
-CHANNELS = {
-    "preresnet8": 32,
-    "preresnet20": 32,
-    "preresnet32": 32,
-    "preresnet56": 128,
-    "preresnet110": 128,
-    "wrn28_10": 320,
-    "preresnet50_tiny": 512,
-}
-"""Of the maps where the blocks stand"""
 
 SCALES: dict[str, Scale] = {
     scale.name: scale

@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from scalednl.lab.config.data_sets import DATA_SETS
 from scalednl.lab.paper.answers import FAILS, HOLDS, OPEN, SAME
 from scalednl.lab.paper.grids import NETWORKS
 
@@ -72,19 +73,12 @@ ABLATIONS = {
 """Short names and definitions of what the maps of all blocks are replaced with"""
 
 
-DATA_WORDS = {
-    "cifar10": "CIFAR-10",
-    "cifar100": "CIFAR-100",
-    "tiny-imagenet": "Tiny-ImageNet",
-    "pairs": "pairs (generated)",
-    "recall": "recall (generated)",
-}
 NETWORK_WORDS = {ours: paper for paper, ours in NETWORKS.items()}
 
 
 def data_words(name: str) -> str:
     """A data set as people write it."""
-    return DATA_WORDS.get(name, name)
+    return DATA_SETS[name].words if name in DATA_SETS else name
 
 
 def network_words(name: str) -> str:

@@ -6,6 +6,7 @@ import torch
 
 from scalednl.errors import CommandError, UsageError
 from scalednl.lab.config import Experiment
+from scalednl.lab.config.data_sets import DATA_SETS
 from scalednl.lab.data import ImageData, load_data
 from scalednl.lab.data.augment import CentreCrop, Crop, PaddedCrop, ResizedCrop
 from scalednl.lab.records.run import RunFolder
@@ -15,7 +16,6 @@ from scalednl.models.registry import create_model
 from scalednl.models.residual import ResidualNetwork
 from scalednl.models.weights import read_weights
 
-TINY_SIZE = 56
 PRETRAIN = "tiny-preresnet50-plain-pretrain"
 
 
@@ -48,16 +48,14 @@ def train_crop(experiment: Experiment) -> Crop:
     """The data set's own augmentation, or its absence."""
     if not experiment.augment:
         return test_crop(experiment)
-    if experiment.data == "tiny-imagenet":
-        return ResizedCrop(TINY_SIZE)
-    return PaddedCrop(4)
+    side = DATA_SETS[experiment.data].crop_side
+    return PaddedCrop(4) if side is None else ResizedCrop(side)
 
 
 def test_crop(experiment: Experiment) -> Crop:
-    """The middle of Tiny-ImageNet's images; others as they are."""
-    if experiment.data == "tiny-imagenet":
-        return CentreCrop(TINY_SIZE)
-    return PaddedCrop(0, mirror=False)
+    """The middle of images that networks see as crops; the complete image otherwise."""
+    side = DATA_SETS[experiment.data].crop_side
+    return PaddedCrop(0, mirror=False) if side is None else CentreCrop(side)
 
 
 def initial_model(experiment: Experiment, num_classes: int) -> ResidualNetwork:
