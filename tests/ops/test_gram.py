@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch.autograd import forward_ad
 
 from scalednl.ops import reference
 from scalednl.ops.gram import gram_mix, gram_mix_normalised
-from scalednl.ops.mixing import Projections
+from scalednl.ops.gram.mixing import Projections
 from tests.support import LAYOUTS, assert_close, assert_close_all, laid_out
 
 MEMORIES = ("auto", "lean")
@@ -32,8 +33,8 @@ def _inputs(
     return x, *(torch.randn(shape, dtype=dtype, requires_grad=True) for shape in shapes)
 
 
-def _factor(x: Tensor, embed: int) -> float:
-    return (x[0, 0].numel() * embed / HEADS) ** -0.5
+def _factor(x: Tensor, width: int) -> float:
+    return (x[0, 0].numel() * width) ** -0.5
 
 
 def _plain(
@@ -47,13 +48,12 @@ def _plain(
     *,
     memory: str,
     residual: bool = True,
+    heads: int = HEADS,
 ) -> Tensor:
     return gram_mix(
         x,
-        Projections(theta, phi, g, out),
+        Projections(theta, phi, g, out, heads=heads, factor=_factor(x, len(theta) // heads)),
         constant,
-        heads=HEADS,
-        factor=_factor(x, len(theta)),
         residual=residual,
         memory=memory,  # type: ignore[arg-type]
     )
@@ -69,32 +69,31 @@ def _normalised(
     beta: Tensor,
     *,
     memory: str,
+    heads: int = HEADS,
 ) -> Tensor:
     return gram_mix_normalised(
         x,
-        Projections(theta, phi, g, out),
+        Projections(theta, phi, g, out, heads=heads, factor=_factor(x, len(theta) // heads)),
         gamma,
         beta,
-        heads=HEADS,
-        factor=_factor(x, len(theta)),
         eps=EPS,
         memory=memory,  # type: ignore[arg-type]
     )[0]
 
 
-def _branch(x: Tensor, theta: Tensor, phi: Tensor, g: Tensor, out: Tensor) -> Tensor:
+def _branch(heads: int, x: Tensor, theta: Tensor, phi: Tensor, g: Tensor, out: Tensor) -> Tensor:
     flat = x.flatten(2)
-    return out @ reference.nonlocal_attention(theta @ flat, phi @ flat, g @ flat, heads=HEADS)
+    return out @ reference.nonlocal_attention(theta @ flat, phi @ flat, g @ flat, heads=heads)
 
 
-def _plain_truth(x: Tensor, *rest: Tensor, residual: bool = True) -> Tensor:
-    u = (_branch(x, *rest[:4]) + rest[4][:, None]).view_as(x)
+def _plain_truth(x: Tensor, *rest: Tensor, residual: bool = True, heads: int = HEADS) -> Tensor:
+    u = (_branch(heads, x, *rest[:4]) + rest[4][:, None]).view_as(x)
     return x + u if residual else u
 
 
-def _normalised_truth(x: Tensor, *rest: Tensor) -> Tensor:
+def _normalised_truth(x: Tensor, *rest: Tensor, heads: int = HEADS) -> Tensor:
     gamma, beta = rest[4:]
-    return x + reference.batch_norm(_branch(x, *rest[:4]), gamma, beta, EPS).view_as(x)
+    return x + reference.batch_norm(_branch(heads, x, *rest[:4]), gamma, beta, EPS).view_as(x)
 
 
 PAIRS: dict[str, tuple[Block, Block]] = {
@@ -127,6 +126,26 @@ def test_equals_the_reference(form: str, layout: str, space: tuple[int, ...]) ->
         z = function(*inputs)
         results.append((z, *torch.autograd.grad(z, inputs[_used(form)], grad)))
     assert_close_all(results[0], results[1], 1e-10)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    "sizes", list(product((1, 2), (1, 2), (1, 2), ((1, 1), (1, 2), (2, 1)))), ids=str
+)
+def test_sizes_of_one(form: str, layout: str, sizes: tuple[int, int, int, tuple[int, int]]) -> None:
+    """One image, channel, embedding channel or pixel, in any combination, goes backward too."""
+    batch, channels, embed, space = sizes
+    fast, truth = FORMS[form]
+    inputs = _inputs(layout, batch, channels, embed, space)
+    grad = torch.randn_like(inputs[0])
+    used = inputs[_used(form)]
+    for heads in {1, embed}:
+        results = []
+        for function in (fast, truth):
+            z = function(*inputs, heads=heads)
+            results.append((z, *torch.autograd.grad(z, used, grad)))
+        assert_close_all(results[0], results[1], 1e-9)
 
 
 @pytest.mark.parametrize("form", FORMS)

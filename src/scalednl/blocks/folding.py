@@ -14,9 +14,9 @@ from scalednl.blocks.norm import (
 )
 from scalednl.blocks.plain import is_pointwise
 from scalednl.ops.gram import gram_mix, gram_mix_normalised
-from scalednl.ops.gram_forward import Vector, apply_matrix, branch_statistics, normalised
+from scalednl.ops.gram.forward import Vector, apply_matrix, branch_statistics, normalised
+from scalednl.ops.gram.mixing import KeyMoments, Projections, mixing_matrix
 from scalednl.ops.layout import Maps, pixel_rows, rows_to_maps
-from scalednl.ops.mixing import KeyMoments, Projections, mixing_matrix
 from scalednl.ops.precision import full_precision
 from scalednl.options import Memory
 
@@ -54,40 +54,23 @@ def add_gram(
     norm: nn.Module | None,
     *,
     keys: Float[Tensor, "batch channels *keyspace"] | None,
-    heads: int,
-    factor: float,
     fold: bool,
     memory: Memory,
 ) -> Maps:
     """x + norm(P x + out_bias), P by the gram order; `fold`: norm folded in training too."""
     if norm is None:
-        return gram_mix(
-            x, w, out_bias, keys=keys, heads=heads, factor=factor, residual=True, memory=memory
-        )
+        return gram_mix(x, w, out_bias, keys=keys, residual=True, memory=memory)
     if folds_in_evaluation(norm):
         weight, constant = evaluation_projection(w.out, out_bias, norm)
         w = w._replace(out=weight)
-        return gram_mix(
-            x, w, constant, keys=keys, heads=heads, factor=factor, residual=True, memory=memory
-        )
+        return gram_mix(x, w, constant, keys=keys, residual=True, memory=memory)
     # Batch norm learns nothing from an empty batch, and an out bias is lost in its mean.
     if not (fold and folds_in_training(norm)) or out_bias is not None or x.shape[0] == 0:
-        u = gram_mix(
-            x, w, out_bias, keys=keys, heads=heads, factor=factor, residual=False, memory=memory
-        )
+        u = gram_mix(x, w, out_bias, keys=keys, residual=False, memory=memory)
         return add_branch(x, u, norm)
     count = x.numel() // x.shape[1]
     check_batch_count(x, count)
-    z, mean, var = gram_mix_normalised(
-        x,
-        w,
-        norm.weight,
-        norm.bias,
-        heads=heads,
-        factor=factor,
-        eps=norm.eps,
-        memory=memory,
-    )
+    z, mean, var = gram_mix_normalised(x, w, norm.weight, norm.bias, eps=norm.eps, memory=memory)
     update_running_statistics(norm, mean, var, count)
     return z
 
@@ -99,14 +82,12 @@ def add_moments(
     out_bias: Vector | None,
     norm: _BatchNorm | None,
     *,
-    heads: int,
-    factor: float,
     update_norm: bool,
 ) -> Maps:
     """x + norm(P x + out_bias), P and the norm's batch being what `keys` has seen."""
     dtype = keys.scatter.dtype
     with full_precision(x):
-        mixing = mixing_matrix(keys, w.to(dtype), heads, factor)
+        mixing = mixing_matrix(keys, w.to(dtype))
         if out_bias is not None:
             bias = out_bias.to(dtype).expand(x.shape[0], -1)
             mixing = mixing._replace(shift=bias if mixing.shift is None else mixing.shift + bias)

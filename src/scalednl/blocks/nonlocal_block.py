@@ -22,9 +22,9 @@ from scalednl.blocks.norm import NORMS, folds_in_evaluation
 from scalednl.blocks.plain import is_stock
 from scalednl.blocks.planning import PlannedBlock, pixel_count
 from scalednl.ops.attention import attention_map, attention_scale, nonlocal_attention
+from scalednl.ops.gram.mixing import Projections
 from scalednl.ops.layout import Maps, pixel_rows, rows_to_maps
 from scalednl.ops.magnitude import magnitude_branch
-from scalednl.ops.mixing import Projections
 from scalednl.ops.moments import Moments
 from scalednl.options import (
     KEY_POOLS,
@@ -180,11 +180,9 @@ class _NonLocal(PlannedBlock):
         return add_moments(
             x,
             keys,
-            self._projections(),
+            self._projections(keys.pixels),
             self.out.bias,
             norm,
-            heads=self.heads,
-            factor=self._factor(keys.pixels),
             update_norm=update_norm,
         )
 
@@ -202,12 +200,10 @@ class _NonLocal(PlannedBlock):
         keys = self._pool(x) if self.key_pool == "before" else None
         return add_gram(
             x,
-            self._projections(),
+            self._projections(pixel_count((x if keys is None else keys).shape[2:])),
             self.out.bias,
             self.norm,
             keys=keys,
-            heads=self.heads,
-            factor=self._factor(pixel_count((x if keys is None else keys).shape[2:])),
             fold=fold,
             memory=self._memory,
         )
@@ -218,7 +214,7 @@ class _NonLocal(PlannedBlock):
 
     def _rank_one(self, x: Maps) -> Maps:
         keys = self._pool(x) if self.key_pool == "before" else x
-        w, norm, constant = self._projections(), self.norm, self.out.bias
+        w, norm, constant = self._projections(pixel_count(keys.shape[2:])), self.norm, self.out.bias
         if norm is not None and folds_in_evaluation(norm):
             weight, constant = evaluation_projection(w.out, constant, norm)
             w, norm = w._replace(out=weight), None
@@ -229,8 +225,8 @@ class _NonLocal(PlannedBlock):
             w.g,
             w.g_bias,
             w.out,
-            heads=self.heads,
-            factor=self._factor(pixel_count(keys.shape[2:])),
+            heads=w.heads,
+            factor=w.factor,
         )
         u = rows_to_maps(u, x.shape[2:])
         if constant is not None:
@@ -248,7 +244,7 @@ class _NonLocal(PlannedBlock):
         self._pooled(x.shape[2:])
         return _MAX_POOL[self.dims - 1](x, self.pool_kernel)
 
-    def _projections(self) -> Projections:
+    def _projections(self, keys: int) -> Projections:
         return Projections(
             self.theta.weight.flatten(1),
             self.phi.weight.flatten(1),
@@ -257,11 +253,11 @@ class _NonLocal(PlannedBlock):
             self.theta.bias,
             self.phi.bias,
             self.g.bias,
+            heads=self.heads,
+            factor=attention_scale(
+                self.attention, keys, self.embed_channels // self.heads, self.scale
+            ),
         )
-
-    def _factor(self, keys: int) -> float:
-        width = self.embed_channels // self.heads
-        return attention_scale(self.attention, keys, width, self.scale)
 
     def _attention_options(self) -> dict[str, Any]:
         temperature: float | Tensor | None = None

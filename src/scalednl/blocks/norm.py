@@ -9,7 +9,7 @@ from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from scalednl.blocks.plain import is_stock
-from scalednl.ops.gram_forward import Vector
+from scalednl.ops.gram.forward import Vector
 
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 

@@ -1,4 +1,4 @@
-"""First and second moments of pixels: all that `gram` attention ever asks of an image.
+"""First and second moments of pixels: all that the gram order needs to know of an image.
 
 They are kept about the mean, (N, mean, scatter = sum (x - mean)(x - mean)^T), because the plain
 form x x^T loses its digits when a map's mean is much larger than its spread. Two sets of moments
@@ -10,30 +10,16 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from jaxtyping import Float
 from torch import Tensor
 
-from scalednl.ops.layout import Maps, Rows, dense_rows, pixel_rows
-from scalednl.ops.mixing import KeyMoments, PerImage
+from scalednl.ops.gram.forward import Matrices, mean_and_scatter, stacked
+from scalednl.ops.gram.mixing import KeyMoments, PerImage
+from scalednl.ops.layout import Maps, pixel_rows
 from scalednl.ops.precision import accumulation_dtype, full_precision
-
-Scatter = Float[Tensor, "batch channels channels"]
-
-
-def gram_moments(rows: Rows) -> KeyMoments:
-    """Moments about 0: the Gram matrix x x^T, one product and no pass more."""
-    rows = dense_rows(rows.to(accumulation_dtype(rows.dtype)))
-    return KeyMoments(rows.shape[1], None, _stacked(torch.bmm(rows.mT, rows)))
-
-
-def centred_moments(rows: Rows) -> KeyMoments:
-    """Moments about the mean of each image."""
-    mean, scatter = _mean_and_scatter(rows)
-    return KeyMoments(rows.shape[1], mean, _stacked(scatter))
 
 
 class Moments:
-    """The moments of an image that need never be whole.
+    """The moments of an image that arrives in tiles, frames or slabs.
 
     >>> m = Moments()
     >>> for tile in tiles:                      # each (batch, channels, *any size)
@@ -42,7 +28,7 @@ class Moments:
 
     `update` adds the pixels of one tile, `merge` another Moments, `all_reduce` those of the other
     ranks of a process group. With autograd on, gradients flow through all three (and then the
-    graph holds every tile; under `torch.no_grad()` only one C x C matrix an image is held).
+    graph holds every tile; under `torch.no_grad()` only one C x C matrix per image is held).
 
     Sums are taken in float32 for half-precision tiles, or in `dtype` where one is given.
     """
@@ -55,7 +41,7 @@ class Moments:
         """Whether these are the moments of all ranks"""
         self.pixels = 0
         self.mean: PerImage | None = None
-        self.scatter: Scatter | None = None
+        self.scatter: Matrices | None = None
 
     def update(self, tile: Maps) -> "Moments":
         """Add the pixels of a tile."""
@@ -69,7 +55,7 @@ class Moments:
             raise ValueError(f"a tile needs at least one pixel, but got shape {tuple(tile.shape)}")
         dtype = self.dtype or accumulation_dtype(tile.dtype)
         with full_precision(tile):
-            self._add(rows.shape[1], *_mean_and_scatter(rows.to(dtype)))
+            self._add(rows.shape[1], *mean_and_scatter(rows.to(dtype)))
         return self
 
     def merge(self, other: "Moments") -> "Moments":
@@ -107,9 +93,9 @@ class Moments:
         """These moments as the mixing chain takes them."""
         if self.mean is None or self.scatter is None:
             raise ValueError("these Moments are empty: call update(tile) for every tile first")
-        return KeyMoments(self.pixels, self.mean, _stacked(self.scatter))
+        return KeyMoments(self.pixels, self.mean, stacked(self.scatter))
 
-    def _add(self, pixels: int, mean: PerImage, scatter: Scatter) -> None:
+    def _add(self, pixels: int, mean: PerImage, scatter: Matrices) -> None:
         if self.mean is None or self.scatter is None:
             self.pixels, self.mean, self.scatter = pixels, mean, scatter
             return
@@ -150,16 +136,5 @@ class _SumOverRanks(torch.autograd.Function):
 _sum_over_ranks: Callable[..., Tensor] = _SumOverRanks.apply
 
 
-def _mean_and_scatter(rows: Rows) -> tuple[PerImage, Scatter]:
-    rows = dense_rows(rows.to(accumulation_dtype(rows.dtype)))
-    mean = rows.mean(dim=1)
-    centred = rows - mean[:, None]
-    return mean, torch.bmm(centred.mT, centred)
-
-
-def _outer(left: PerImage, right: PerImage) -> Scatter:
+def _outer(left: PerImage, right: PerImage) -> Matrices:
     return left[:, :, None] * right[:, None]
-
-
-def _stacked(matrices: Scatter) -> Float[Tensor, "channels batch channels"]:
-    return matrices.transpose(0, 1).contiguous()

@@ -10,14 +10,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from scalednl.ops.gram_forward import (
+from scalednl.ops.gram.forward import (
+    Matrices,
     Vector,
     branch_statistics,
     mix_forward,
     mix_normalised_forward,
 )
-from scalednl.ops.layout import Rows, add_mixed_, dense_rows, mix_rows
-from scalednl.ops.mixing import (
+from scalednl.ops.gram.mixing import (
     KeyMoments,
     MixingGradients,
     Projections,
@@ -25,9 +25,9 @@ from scalednl.ops.mixing import (
     mixing_backward,
     mixing_matrix,
 )
+from scalednl.ops.layout import Rows, add_mixed_, dense_rows, mix_rows
 from scalednl.ops.precision import accumulation_dtype, full_precision
 
-Matrices = Float[Tensor, "batch channels channels"]
 Gradients = tuple[Tensor | None, ...]
 
 
@@ -48,30 +48,28 @@ class GramMix(torch.autograd.Function):
         residual: bool,
         lean: bool,
     ) -> Rows:
-        w = Projections(theta, phi, g, out)
-        mixed = mix_forward(rows, rows, w, constant, heads=heads, factor=factor, residual=residual)
+        w = Projections(theta, phi, g, out, heads=heads, factor=factor)
+        mixed = mix_forward(rows, rows, w, constant, residual=residual)
         matrix = None if lean else mixed.mixing.matrix
         ctx.save_for_backward(rows, theta, phi, g, out, constant, mixed.keys.scatter, matrix)
-        ctx.options = {"heads": heads, "factor": factor}
+        ctx.heads, ctx.factor = heads, factor
         ctx.residual = residual
         return mixed.rows
 
     @staticmethod
     def backward(ctx: Any, grad: Rows) -> Gradients:
         rows, theta, phi, g, out, constant, scatter, matrix = ctx.saved_tensors
-        w = Projections(theta, phi, g, out)
+        w = Projections(theta, phi, g, out, heads=ctx.heads, factor=ctx.factor)
         with full_precision(rows):
             if torch.is_grad_enabled():
-                again = mix_forward(
-                    rows, rows, w, constant, **ctx.options, residual=ctx.residual
-                ).rows
+                again = mix_forward(rows, rows, w, constant, residual=ctx.residual)
                 inputs = (rows, theta, phi, g, out, constant)
-                return *_differentiated(ctx, again, inputs, grad), None, None, None, None
+                return *_differentiated(ctx, again.rows, inputs, grad), None, None, None, None
             keys = KeyMoments(rows.shape[1], None, scatter)
             wide = w.to(scatter.dtype)
             half = None
             if matrix is None:
-                matrix, half = mixing_matrix(keys, wide, **ctx.options)[:2]
+                matrix, half = mixing_matrix(keys, wide)[:2]
             grad = dense_rows(grad)
             d_matrix = _product_over_pixels(grad, rows)
             d = _mixing_backward(ctx, d_matrix, keys, wide, half)
@@ -92,7 +90,7 @@ class GramMixNormalised(torch.autograd.Function):
     """`mix_normalised_forward` without biases. Kept: x, its moments and, unless lean, P, Wg S, P S.
 
     The gradient du of the branch is never formed. With du = gain dz - level - pull (u - mean)
-    (`_NormGradients`), du x^T and P^T du fall apart into dz x^T, (gain P)^T dz and matrices C x C:
+    (`_NormGradients`), du x^T and P^T du split into dz x^T, (gain P)^T dz and matrices C x C:
 
         du x^T = gain dz x^T - pull P S - N (level + pull (mean of u - mean)) m^T
         P^T du = (gain P)^T dz - (P^T pull P) x + P^T (pull mean - level)
@@ -113,38 +111,35 @@ class GramMixNormalised(torch.autograd.Function):
         eps: float,
         lean: bool,
     ) -> tuple[Rows, Vector, Vector]:
-        w = Projections(theta, phi, g, out)
+        w = Projections(theta, phi, g, out, heads=heads, factor=factor)
         mixed, (mean, var, image_mean, spread) = mix_normalised_forward(
-            rows, w, gamma, beta, heads=heads, factor=factor, eps=eps
+            rows, w, gamma, beta, eps=eps
         )
-        dear = [mixed.mixing.matrix, mixed.mixing.half, image_mean, spread]
+        large = [mixed.mixing.matrix, mixed.mixing.half, image_mean, spread]
         ctx.save_for_backward(
             *(rows, theta, phi, g, out, gamma, beta),
             *(mixed.keys.mean, mixed.keys.scatter, mean, var),
-            *([None] * len(dear) if lean else dear),
+            *([None] * len(large) if lean else large),
         )
-        ctx.options = {"heads": heads, "factor": factor}
-        ctx.eps = eps
+        ctx.heads, ctx.factor, ctx.eps = heads, factor, eps
         ctx.mark_non_differentiable(mean, var)
         return mixed.rows, mean, var
 
     @staticmethod
-    def backward(ctx: Any, grad: Rows, *_: Tensor) -> Gradients:
+    def backward(ctx: Any, grad: Rows, *_no_gradient: Tensor) -> Gradients:
         rows, theta, phi, g, out, gamma, beta, *small = ctx.saved_tensors
         x_mean, scatter, mean, var, matrix, half, image_mean, spread = small
-        w = Projections(theta, phi, g, out)
+        w = Projections(theta, phi, g, out, heads=ctx.heads, factor=ctx.factor)
         with full_precision(rows):
             if torch.is_grad_enabled():
-                again = mix_normalised_forward(rows, w, gamma, beta, **ctx.options, eps=ctx.eps)[
-                    0
-                ].rows
+                again, _ = mix_normalised_forward(rows, w, gamma, beta, eps=ctx.eps)
                 inputs = (rows, theta, phi, g, out, gamma, beta)
-                return *_differentiated(ctx, again, inputs, grad), None, None, None, None
+                return *_differentiated(ctx, again.rows, inputs, grad), None, None, None, None
             pixels = rows.shape[1]
             keys = KeyMoments(pixels, x_mean, scatter)
             wide = w.to(scatter.dtype)
             if matrix is None:
-                mixing = mixing_matrix(keys, wide, **ctx.options)
+                mixing = mixing_matrix(keys, wide)
                 matrix, half = mixing[:2]
                 image_mean, spread = branch_statistics(mixing, keys)[2:]
             grad = dense_rows(grad)
@@ -223,7 +218,6 @@ def _mixing_backward(
         d_matrix,
         keys,
         w,
-        **ctx.options,
         half=half,
         need_keys=ctx.needs_input_grad[0],
         need_weights=any(ctx.needs_input_grad[1:5]),
@@ -233,10 +227,11 @@ def _mixing_backward(
 def _symmetric(stack: Stack) -> Matrices:
     """Each matrix plus its transpose: the gradient of x x^T acts on x as both.
 
-    Matrices in one piece first: across a stack, the columns of one lie a page apart.
+    Matrices are made contiguous first: in a stack, the columns of one are a page apart. The clone
+    is written to, because `contiguous` would share the memory of matrices with one channel.
     """
     matrices = stack.transpose(0, 1).contiguous()
-    return matrices.add_(matrices.mT.contiguous())
+    return matrices.mT.clone(memory_format=torch.contiguous_format).add_(matrices)
 
 
 def _for_weights(w: Projections, d: MixingGradients) -> Gradients:

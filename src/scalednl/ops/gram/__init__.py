@@ -1,4 +1,4 @@
-"""The gram order: the whole block as one C x C matrix an image, found from second moments of x.
+"""The gram order: the block as one C x C matrix per image, found from second moments of x.
 
     u = P x,  P = sum_h Wo_h core_h Wt_h,  core_h = s Wg_h (x x^T) Wp_h^T
 
@@ -9,9 +9,9 @@ theta, phi, g and y never exist. Two forms:
 - `gram_mix_normalised`: training-mode batch norm folded in. The mean and variance of u follow from
   P and the moments of x, so z = x + (a P) x + c is still one product.
 
-Their backward is written by hand (`gram_autograd`); plain autograd runs the same forward where that
-does not reach: biases, pooled keys, forward-mode derivatives, function transforms, export (where a
-function with a backward of its own would stay in the graph as one), and compilation with autocast.
+Their backward is written by hand (`ops.gram.backward`). Plain autograd runs the same forward where
+that cannot be used: biases, pooled keys, forward-mode derivatives, function transforms, export
+(where a function with its own backward would stay in the graph), and compilation with autocast.
 """
 
 from collections.abc import Callable
@@ -21,14 +21,10 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from scalednl.ops.gram_autograd import GramMix, GramMixNormalised
-from scalednl.ops.gram_forward import (
-    Vector,
-    mix_forward,
-    mix_normalised_forward,
-)
+from scalednl.ops.gram.backward import GramMix, GramMixNormalised
+from scalednl.ops.gram.forward import Vector, mix_forward, mix_normalised_forward
+from scalednl.ops.gram.mixing import Projections
 from scalednl.ops.layout import Maps, Rows, pixel_rows, rows_to_maps
-from scalednl.ops.mixing import Projections
 from scalednl.ops.precision import autocasts, full_precision
 from scalednl.options import Memory
 
@@ -44,8 +40,6 @@ def gram_mix(
     constant: Vector | None = None,
     *,
     keys: Float[Tensor, "batch channels *keyspace"] | None = None,
-    heads: int,
-    factor: float,
     residual: bool,
     memory: Memory = "auto",
 ) -> Maps:
@@ -54,12 +48,10 @@ def gram_mix(
     by_hand = keys is None and not w.biased and _first_order(rows, *w[:4], constant)
     with full_precision(x):
         if by_hand:
-            mixed = _mix(rows, *w[:4], constant, heads, factor, residual, memory == "lean")
+            mixed = _mix(rows, *w[:4], constant, w.heads, w.factor, residual, memory == "lean")
         else:
             key_rows = rows if keys is None else pixel_rows(keys)
-            mixed = mix_forward(
-                rows, key_rows, w, constant, heads=heads, factor=factor, residual=residual
-            ).rows
+            mixed = mix_forward(rows, key_rows, w, constant, residual=residual).rows
     return rows_to_maps(mixed, x.shape[2:])
 
 
@@ -69,8 +61,6 @@ def gram_mix_normalised(
     gamma: Vector | None,
     beta: Vector | None,
     *,
-    heads: int,
-    factor: float,
     eps: float,
     memory: Memory = "auto",
 ) -> tuple[Maps, Vector, Vector]:
@@ -80,21 +70,19 @@ def gram_mix_normalised(
     with full_precision(x):
         if by_hand:
             z, mean, var = _mix_normalised(
-                rows, *w[:4], gamma, beta, heads, factor, eps, memory == "lean"
+                rows, *w[:4], gamma, beta, w.heads, w.factor, eps, memory == "lean"
             )
         else:
-            mixed, statistics = mix_normalised_forward(
-                rows, w, gamma, beta, heads=heads, factor=factor, eps=eps
-            )
+            mixed, statistics = mix_normalised_forward(rows, w, gamma, beta, eps=eps)
             z, mean, var = mixed.rows, statistics.mean, statistics.var
     return rows_to_maps(z, x.shape[2:]), mean, var
 
 
 def _first_order(x: Tensor, *others: Tensor | None) -> bool:
-    """Whether first-order reverse mode is all that is asked, so that the backward by hand will do.
+    """Whether only first-order reverse mode is needed, which the hand-written backward computes.
 
-    Not so when compiling under autocast: torch runs a compiled backward under the autocast of its
-    forward, whatever was switched off inside, and the backward by hand counts on float32.
+    False when compiling under autocast: torch runs a compiled backward under the autocast of its
+    forward, whatever was switched off inside, and the hand-written backward relies on float32.
     """
     if _is_exporting() or torch._C._are_functorch_transforms_active():
         return False

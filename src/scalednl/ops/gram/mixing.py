@@ -10,7 +10,8 @@ well be the plain Gram matrix x x^T; then the second term is left out.
 
 Layout. A stack of matrices is kept rows first, images second: S and P are (channels, batch,
 channels), and whatever has embedding rows is (heads, width * batch, ...). Then each product with a
-weight is one large matrix product over all images, or one a head, instead of a small one an image.
+weight is one large matrix product over all images, or one per head, instead of one small product
+per image.
 """
 
 from typing import NamedTuple
@@ -25,7 +26,10 @@ PerImage = Float[Tensor, "batch channels"]
 
 
 class Projections(NamedTuple):
-    """The block's linear maps; biases are None where there are none."""
+    """The block's linear maps, its heads, and the factor s before theta . phi.
+
+    `theta_bias`, `phi_bias` and `g_bias` are None where a map has no bias.
+    """
 
     theta: Weight
     phi: Weight
@@ -34,6 +38,8 @@ class Projections(NamedTuple):
     theta_bias: Float[Tensor, " embed"] | None = None
     phi_bias: Float[Tensor, " embed"] | None = None
     g_bias: Float[Tensor, " embed"] | None = None
+    heads: int = 1
+    factor: float = 1.0
 
     @property
     def biased(self) -> bool:
@@ -42,10 +48,12 @@ class Projections(NamedTuple):
 
     def to(self, dtype: torch.dtype) -> "Projections":
         """The same maps in another dtype."""
-        biases = (self.theta_bias, self.phi_bias, self.g_bias)
+        theta, phi, g = (None if bias is None else bias.to(dtype) for bias in self[4:7])
         return Projections(
             *(self.theta.to(dtype), self.phi.to(dtype), self.g.to(dtype), self.out.to(dtype)),
-            *(None if bias is None else bias.to(dtype) for bias in biases),
+            *(theta, phi, g),
+            heads=self.heads,
+            factor=self.factor,
         )
 
 
@@ -72,13 +80,13 @@ class Mixing(NamedTuple):
     """What theta's bias adds to u"""
 
 
-def mixing_matrix(keys: KeyMoments, w: Projections, heads: int, factor: float) -> Mixing:
+def mixing_matrix(keys: KeyMoments, w: Projections) -> Mixing:
     """P of every image, in differentiable operations."""
-    half = _half(keys.scatter, w, heads)
-    core = _core(half, keys, w, heads, factor)
-    right = _right(core, w.theta, heads)
+    heads, embed = w.heads, w.out.shape[1]
     channels, batch, _ = keys.scatter.shape
-    embed = w.out.shape[1]
+    half = _half(keys.scatter, w)
+    core = _core(half, keys, w)
+    right = torch.bmm(core, _by_head(w.theta, heads))
     by_row = right.unflatten(1, (embed // heads, batch)).flatten(0, 1)
     matrix = torch.mm(w.out, by_row.flatten(1)).unflatten(1, (batch, channels))
     shift = None
@@ -103,8 +111,6 @@ def mixing_backward(
     d_matrix: Stack,
     keys: KeyMoments,
     w: Projections,
-    heads: int,
-    factor: float,
     *,
     half: Float[Tensor, "heads rows channels"] | None,
     need_keys: bool,
@@ -112,27 +118,27 @@ def mixing_backward(
 ) -> MixingGradients:
     """Push the gradient of P back to the moments and the weights; `half` None is recomputed.
 
-    core and right are recomputed always: width/channels as dear as the products around them.
+    core and right are always recomputed: that costs width / channels of the products around them.
     """
+    heads, embed = w.heads, w.out.shape[1]
     channels, batch, _ = keys.scatter.shape
-    embed = w.out.shape[1]
     if half is None:
-        half = _half(keys.scatter, w, heads)
-    core = _core(half, keys, w, heads, factor)
+        half = _half(keys.scatter, w)
+    core = _core(half, keys, w)
     d_flat = d_matrix.view(channels, batch * channels)
     d_right = (w.out.mT @ d_flat).view_as(half)
-    d_core = torch.bmm(d_right, _by_head(w.theta, heads).mT) * factor
+    d_core = torch.bmm(d_right, _by_head(w.theta, heads).mT) * w.factor
     d_half = torch.bmm(d_core, _by_head(w.phi, heads))
     d_theta = d_phi = d_g = d_out = d_scatter = d_mean = None
     if need_weights:
-        d_out = d_flat @ _right(core, w.theta, heads).view(embed, batch * channels).mT
+        d_out = d_flat @ torch.bmm(core, _by_head(w.theta, heads)).view(embed, batch * channels).mT
         d_theta = torch.bmm(core.mT, d_right).view(embed, channels)
         d_phi = torch.bmm(d_core.mT, half).view(embed, channels)
         d_g = d_half.view(embed, batch * channels) @ keys.scatter.flatten(1).mT
     if need_keys:
         d_scatter = (w.g.mT @ d_half.view(embed, batch * channels)).view_as(keys.scatter)
     if keys.mean is not None:
-        g_mean, phi_mean = _embedded_means(keys.mean, w, heads)
+        g_mean, phi_mean = _embedded_means(keys.mean, w)
         d_core = d_core.view(heads, embed // heads, batch, embed // heads) * keys.pixels
         d_g_mean = (d_core * phi_mean[:, None]).sum(3).view(embed, batch)
         d_phi_mean = (d_core * g_mean[..., None]).sum(1).transpose(1, 2).reshape(embed, batch)
@@ -148,44 +154,34 @@ def _by_head(weight: Weight, heads: int) -> Float[Tensor, "heads width channels"
     return weight.unflatten(0, (heads, -1))
 
 
-def _half(scatter: Stack, w: Projections, heads: int) -> Float[Tensor, "heads rows channels"]:
+def _half(scatter: Stack, w: Projections) -> Float[Tensor, "heads rows channels"]:
     # Sizes are written out: a -1 would ask a symbolic batch to divide what it divides anyway.
     channels, batch, _ = scatter.shape
-    rows = w.g.shape[0] // heads * batch
-    return (w.g @ scatter.view(channels, batch * channels)).view(heads, rows, channels)
+    rows = w.g.shape[0] // w.heads * batch
+    return (w.g @ scatter.view(channels, batch * channels)).view(w.heads, rows, channels)
 
 
 def _core(
-    half: Float[Tensor, "heads rows channels"],
-    keys: KeyMoments,
-    w: Projections,
-    heads: int,
-    factor: float,
+    half: Float[Tensor, "heads rows channels"], keys: KeyMoments, w: Projections
 ) -> Float[Tensor, "heads rows width"]:
-    core = torch.bmm(half, _by_head(w.phi, heads).mT)
+    core = torch.bmm(half, _by_head(w.phi, w.heads).mT)
     if keys.mean is not None:
-        g_mean, phi_mean = _embedded_means(keys.mean, w, heads)
+        g_mean, phi_mean = _embedded_means(keys.mean, w)
         outer = (keys.pixels * g_mean[..., None]) * phi_mean[:, None]
         core = (core.view(outer.shape) + outer).reshape(core.shape)
-    return core * factor
+    return core * w.factor
 
 
 def _embedded_means(
-    mean: PerImage, w: Projections, heads: int
+    mean: PerImage, w: Projections
 ) -> tuple[Float[Tensor, "heads width batch"], Float[Tensor, "heads batch width"]]:
-    """The mean of g, one column an image, and that of phi, one row an image."""
+    """The mean of g, one column per image, and that of phi, one row per image."""
     g_mean, phi_mean = mean @ w.g.mT, mean @ w.phi.mT
     if w.g_bias is not None:
         g_mean = g_mean + w.g_bias
     if w.phi_bias is not None:
         phi_mean = phi_mean + w.phi_bias
     return (
-        g_mean.unflatten(1, (heads, -1)).permute(1, 2, 0),
-        phi_mean.unflatten(1, (heads, -1)).transpose(0, 1),
+        g_mean.unflatten(1, (w.heads, -1)).permute(1, 2, 0),
+        phi_mean.unflatten(1, (w.heads, -1)).transpose(0, 1),
     )
-
-
-def _right(
-    core: Float[Tensor, "heads rows width"], theta: Weight, heads: int
-) -> Float[Tensor, "heads rows channels"]:
-    return torch.bmm(core, _by_head(theta, heads))

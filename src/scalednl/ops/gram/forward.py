@@ -1,7 +1,7 @@
 """Forward of the gram order in differentiable operations: moments, mixing matrix, one product.
 
-What the hand-written backward of `ops.gram` keeps comes out beside the result. Plain autograd may
-also run straight through these functions; that is how second derivatives are taken.
+The functions also return what the hand-written backward keeps. Plain autograd can differentiate
+them too; second derivatives are taken that way.
 """
 
 from typing import NamedTuple
@@ -10,12 +10,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from scalednl.ops.gram.mixing import KeyMoments, Mixing, PerImage, Projections, Stack, mixing_matrix
 from scalednl.ops.layout import Rows, add_mixed_, dense_rows, mix_rows
-from scalednl.ops.mixing import KeyMoments, Mixing, PerImage, Projections, Stack, mixing_matrix
-from scalednl.ops.moments import centred_moments, gram_moments
 from scalednl.ops.precision import HALVES, accumulation_dtype
 
 Vector = Float[Tensor, " channels"]
+Matrices = Float[Tensor, "batch channels channels"]
 
 
 class Mixed(NamedTuple):
@@ -33,8 +33,33 @@ class BranchStatistics(NamedTuple):
     var: Vector
     """Biased, over all pixels of the batch"""
     image_mean: PerImage
-    spread: Float[Tensor, "batch channels channels"]
+    spread: Matrices
     """P S"""
+
+
+def gram_moments(rows: Rows) -> KeyMoments:
+    """Moments about 0: the Gram matrix x x^T, one product and no further pass over x."""
+    rows = dense_rows(rows.to(accumulation_dtype(rows.dtype)))
+    return KeyMoments(rows.shape[1], None, stacked(torch.bmm(rows.mT, rows)))
+
+
+def centred_moments(rows: Rows) -> KeyMoments:
+    """Moments about the mean of each image."""
+    mean, scatter = mean_and_scatter(rows)
+    return KeyMoments(rows.shape[1], mean, stacked(scatter))
+
+
+def mean_and_scatter(rows: Rows) -> tuple[PerImage, Matrices]:
+    """m = mean_j x_j and S = sum_j (x_j - m)(x_j - m)^T of each image."""
+    rows = dense_rows(rows.to(accumulation_dtype(rows.dtype)))
+    mean = rows.mean(dim=1)
+    centred = rows - mean[:, None]
+    return mean, torch.bmm(centred.mT, centred)
+
+
+def stacked(matrices: Matrices) -> Stack:
+    """One matrix per image in the layout of `ops.gram.mixing`."""
+    return matrices.transpose(0, 1).contiguous()
 
 
 def mix_forward(
@@ -43,14 +68,12 @@ def mix_forward(
     w: Projections,
     constant: Vector | None,
     *,
-    heads: int,
-    factor: float,
     residual: bool,
 ) -> Mixed:
     """u = P x, or x + P x + constant with `residual`."""
     w = w.to(accumulation_dtype(rows.dtype))
     keys = centred_moments(key_rows) if w.biased else gram_moments(key_rows)
-    mixing = mixing_matrix(keys, w, heads, factor)
+    mixing = mixing_matrix(keys, w)
     added = constant if mixing.shift is None else mixing.shift
     if constant is not None and mixing.shift is not None:
         added = mixing.shift + constant
@@ -63,14 +86,12 @@ def mix_normalised_forward(
     gamma: Vector | None,
     beta: Vector | None,
     *,
-    heads: int,
-    factor: float,
     eps: float,
 ) -> tuple[Mixed, BranchStatistics]:
     """x + BN(P x), BN with the statistics of this batch."""
     w = w.to(accumulation_dtype(rows.dtype))
     keys = centred_moments(rows)
-    mixing = mixing_matrix(keys, w, heads, factor)
+    mixing = mixing_matrix(keys, w)
     statistics = branch_statistics(mixing, keys)
     matrix, constant = normalised(mixing, statistics.mean, statistics.var, gamma, beta, eps)
     return Mixed(apply_matrix(rows, matrix, constant, residual=True), keys, mixing), statistics
