@@ -9,9 +9,9 @@ LIBRARY = [
     *("ops", "functional", "blocks", "models", "inspection", "integrations"),
 ]
 LAB = [
-    *("__init__", "console", "signals", "seeds", "stats", "counting", "config", "recipes"),
-    *("records", "data", "paper", "training", "sweep", "attention", "charts", "bench", "report"),
-    *("demo", "cli"),
+    *("__init__", "console", "machine", "signals", "seeds", "stats", "counting", "config"),
+    *("recipes", "records", "data", "paper", "training", "attention", "charts", "bench"),
+    *("report", "sweep", "demo", "cli"),
 ]
 ORDER = [*LIBRARY, *(f"lab.{room}" for room in LAB), "__main__"]
 """Every room may import itself and the rooms before it; the two floors stand one after the other"""

@@ -85,7 +85,7 @@ def test_photos_json_and_weights(
     [
         ([], 2, "name a run directory"),
         (["nowhere"], 2, "nowhere does not say what it was trained on"),
-        (["nowhere", "--data", "pairs"], 1, "nowhere is not there"),
+        (["nowhere", "--data", "pairs"], 1, "nowhere does not exist"),
         (["RUN", "--block", "3"], 2, "block 3 does not exist: there are 0 (stack.0)"),
         (["RUN", "--block", "x"], 2, "block x does not exist: there are 0 (stack.0)"),
         (["RUN", "--head", "2"], 2, "head 2 does not exist: stack.0 has heads 0 to 1"),
@@ -93,7 +93,7 @@ def test_photos_json_and_weights(
         (["RUN", "--query", "3"], 2, "--query 3 is not ROW,COLUMN"),
         (["RUN", "--images", "0"], 2, "--images must be at least 1, got 0"),
         (["RUN", "--test-images", "0"], 2, "--test-images must be at least 1, got 0"),
-        (["RUN", "--threads", "0"], 2, "--threads 0 makes no sense"),
+        (["RUN", "--threads", "0"], 2, "on this machine, got 0"),
         (["RUN", "--image", "nothing.png"], 2, "--image nothing.png is not there"),
         (["RUN", "--data", "cifar11"], 2, "did you mean cifar10"),
         (["RUN", "--images", "2", "--out", "/proc/nowhere"], 1, "/proc/nowhere cannot be written"),

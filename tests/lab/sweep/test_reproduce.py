@@ -29,13 +29,13 @@ from tests.support import call_scalednl, run_scalednl
         (["table3"], 2, "did you mean table3_heads"),
         ([], 2, "name what to reproduce: table1_importance"),
         (["all", "--scale", "large"], 2, "smoke"),
-        (["all", "--jobs", "0"], 2, "--jobs 0 makes no sense"),
-        (["all", "--seeds", "0"], 2, "--seeds 0 makes no sense"),
-        (["all", "--retries", "-1"], 2, "--retries -1 makes no sense"),
+        (["all", "--jobs", "0"], 2, "--jobs must be at least 1, got 0"),
+        (["all", "--seeds", "0"], 2, "--seeds must be at least 1, got 0"),
+        (["all", "--retries", "-1"], 2, "--retries must be at least 0, got -1"),
         (["all", "--json"], 2, "--json is for --plan"),
         (["all", "--gpus", "0.5"], 2, "are for --engine ray"),
         (["all", "--engine", "ray", "--jobs", "2"], 2, "--jobs is for --engine local"),
-        (["all", "--threads", "100000"], 2, "--threads 100000 makes no sense here"),
+        (["all", "--threads", "100000"], 2, "on this machine, got 100000"),
         (["table3_heads", "--scale", "lite"], 1, "scalednl data get cifar10"),
         (["all", "--out", "/proc/nowhere"], 1, "cannot be written"),
         (["all", "--out", "/dev/null"], 2, "is not a folder"),
@@ -122,7 +122,7 @@ def test_failed_runs_are_shown_with_their_logs(
     command += ["--device", "cpu", "--precision", "fp16"]
     code, text = call_scalednl(monkeypatch, capsys, *command, "--no-report")
     assert code == 1
-    sentence = "fp16 training needs a GPU: take --precision bf16 on a CPU"
+    sentence = "fp16 training needs a GPU: use --precision bf16 on a CPU"
     assert f"failed: pairs-scaled-heads-1-allx1-seed0: {sentence}" in text
     assert f"  | {sentence}" in text
     assert f"Go on with: scalednl reproduce little --out {tmp_path}" in text

@@ -238,7 +238,7 @@ def test_fine_tuning_begins_from_the_trained_backbone(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match=r"preresnet8 with 4 .* this run trains preresnet14"):
         _run(tmp_path / "other", replace(tuned, model="preresnet14"))
     assert not (tmp_path / "other").exists()
-    with pytest.raises(UsageError, match="begins from a trained network: add --weights RUN"):
+    with pytest.raises(UsageError, match="starts from a trained network: add --weights RUN"):
         _run(tmp_path / "other", replace(tuned, weights=None))
 
 
@@ -285,8 +285,8 @@ def test_what_cannot_work_writes_nothing(tmp_path: Path) -> None:
     """Impossible combinations and missing data are refused before a directory is made."""
     cases = [
         (small(block=NonLocalConfig(heads=5)), UsageError, "heads"),
-        (small(batch=200), UsageError, "a batch of 200 makes no sense for 150 images"),
-        (small(limit=151), UsageError, "--limit 151 is more than the 150 images there are"),
+        (small(batch=200), UsageError, "--batch must be at most 150, the training images, got 200"),
+        (small(limit=151), UsageError, "--limit must be at most 150, the images, got 151"),
         (small(data="cifar10"), CommandError, "run `scalednl data get cifar10`"),
         (small(model="preresnet9"), UsageError, "preresnet9 does not exist"),
     ]

@@ -40,7 +40,7 @@ def test_dry_run_prints_the_plan_and_writes_nothing(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
     found = dict(line.split(maxsplit=1) for line in run.stdout.splitlines())
     assert found["parameters"] == "81,620"
-    assert found["steps"] == "5 an epoch, 20 in all"
+    assert found["steps"] == "5 per epoch, 20 in total"
     for name in ("multiply-adds", "memory", "speed", "time"):
         assert any(letter.isdigit() for letter in found[name])
     assert not out.exists()
@@ -63,19 +63,31 @@ def test_list_and_help() -> None:
         ([], 2, "usage: scalednl train RECIPE"),
         (["--epochs", "3"], 2, "name a recipe before --epochs"),
         (["pairs-scaled", "--epoch", "3"], 2, "--epochs"),
-        (["pairs-scaled", "--epochs", "0"], 2, "--epochs 0 makes no sense"),
+        (["pairs-scaled", "--epochs", "0"], 2, "--epochs must be at least 1, got 0"),
         (["pairs-scaled", "--block.heads", "5"], 2, "heads"),
         (["pairs-scaled", "--block.attention", "soft"], 2, "softmax"),
-        (["pairs-scaled", "--threads", "100000"], 2, "--threads 100000 makes no sense here"),
-        (["pairs-scaled", "--checkpoint-minutes", "inf"], 2, "makes no sense: give minutes"),
+        (["pairs-scaled", "--threads", "100000"], 2, "on this machine, got 100000"),
+        (
+            ["pairs-scaled", "--checkpoint-minutes", "inf"],
+            2,
+            "--checkpoint-minutes must be more than 0",
+        ),
         (["pairs-scaled", "--model", "preresnet99999999999"], 2, "makes no sense"),
-        (["pairs-scaled", "--devices", "2", "--batch", "1"], 2, "cannot be shared by 2 processes"),
+        (
+            ["pairs-scaled", "--devices", "2", "--batch", "1"],
+            2,
+            "--batch must be at least 2, the number of processes, got 1",
+        ),
         (["x" * 300], 2, "no recipe is called"),
         (["pairs-scaled", "--milestones", "-5"], 2, "milestones"),
-        (["pairs-scaled", "--batch", "7000"], 2, "a batch of 7000 makes no sense"),
+        (
+            ["pairs-scaled", "--batch", "7000"],
+            2,
+            "--batch must be at most 5000, the training images, got 7000",
+        ),
         (["tiny-preresnet50-scaled-finetune"], 1, "scalednl data get tiny-imagenet"),
         (["cifar10-preresnet56-scaled"], 1, "scalednl data get cifar10"),
-        (["pairs-scaled", "--device", "cuda"], 1, "--device cuda is not there"),
+        (["pairs-scaled", "--device", "cuda"], 1, "--device cuda is not available"),
         (["pairs-scaled", "--weights", "x"], 2, "is for fine-tuning"),
         (["pairs-scaled", "--out", "/proc/nowhere/run"], 1, "cannot be written"),
     ],
@@ -124,10 +136,10 @@ def test_eval_names_what_it_cannot_use(
     (tmp_path / "empty").mkdir()
     (tmp_path / "bad.safetensors").write_bytes(b"hello")
     cases = [
-        ([str(tmp_path / "none"), "--data", "pairs"], 1, "is not there"),
+        ([str(tmp_path / "none"), "--data", "pairs"], 1, "does not exist"),
         ([str(tmp_path / "none")], 2, "add --data NAME"),
         (["x" * 300, "--data", "pairs"], 1, "cannot be read"),
-        ([str(tmp_path / "empty"), "--data", "pairs"], 1, "holds no weights"),
+        ([str(tmp_path / "empty"), "--data", "pairs"], 1, "contains no weights"),
         ([str(tmp_path / "bad.safetensors"), "--data", "pairs"], 1, "not a whole safetensors file"),
     ]
     for arguments, code, said in cases:

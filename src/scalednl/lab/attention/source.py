@@ -19,13 +19,9 @@ from scalednl.lab.data.batches import Batches
 from scalednl.lab.data.catalogue import CATALOGUE, DataInfo, find_info
 from scalednl.lab.data.gratings import turn_names
 from scalednl.lab.data.splits import Bytes
-from scalednl.lab.training.evaluate import (
-    TEST_BATCH,
-    check_classes,
-    source_experiment,
-    source_model,
-)
+from scalednl.lab.training.evaluate import TEST_BATCH
 from scalednl.lab.training.setup import experiment_data, test_crop
+from scalednl.lab.training.trained import check_classes, source_experiment, source_model
 from scalednl.models.residual import ResidualNetwork
 
 BATCH = 50

@@ -10,7 +10,7 @@ from scalednl.errors import CommandError
 from scalednl.lab.attention.source import Subject
 from scalednl.lab.config import Experiment
 from scalednl.lab.records.run import RunFolder
-from scalednl.lab.training.setup import initial_model, load_backbone, pretrained_file
+from scalednl.lab.training.setup import initial_model, load_pretrained
 from scalednl.models.residual import ResidualNetwork
 
 
@@ -51,7 +51,7 @@ def _start(model: ResidualNetwork, trained: Experiment | None) -> str:
     if not trained.finetune:
         return f"initialised with the run's seed {trained.seed}"
     try:
-        load_backbone(model, pretrained_file(trained))
+        load_pretrained(model, trained)
     except CommandError:
         return (
             f"initialised with the run's seed {trained.seed}; the pretrained backbone that the run "

@@ -1,25 +1,21 @@
 """Peak memory of one piece of work, each in a fresh process: nothing earlier can hide in it.
 
 The number is the growth of the process's resident memory up to its peak, from just before the step,
-or from before its inputs were made. `ru_maxrss` would not do: a process that is started with exec
-inherits its parent's.
+or from before its inputs were made.
 """
 
 import multiprocessing
-import resource
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from scalednl.errors import CommandError
+from scalednl.lab.machine import current_bytes, peak_bytes
 
 Prepare = Callable[..., Callable[[], object]]
-STATUS = Path("/proc/self/status")
 
 
 @dataclass(frozen=True)
@@ -77,35 +73,11 @@ def _work(
 
     torch.set_num_threads(threads)
     try:
-        before = _start_of_peak(device)
+        before = current_bytes(device)
         step = prepare(*arguments)
-        before = before if with_inputs else _start_of_peak(device)
+        before = before if with_inputs else current_bytes(device)
         times = interleaved({"": step}, runs, warm_up=0, device=device)[""]
-        sender.send(Peak(max(0, _peak(device) - before), times[-1]))
+        growth = (peak_bytes(device) or 0) - (before or 0)
+        sender.send(Peak(max(0, growth), times[-1]))
     except (RuntimeError, MemoryError) as error:
         sender.send(str(error).splitlines()[0])
-
-
-def _start_of_peak(device: str) -> int:
-    """What is held now; the peak counts from here."""
-    if device.startswith("cuda"):
-        torch.cuda.reset_peak_memory_stats(device)
-        return torch.cuda.memory_allocated(device)
-    return _status("VmRSS") if STATUS.is_file() else _peak(device)
-
-
-def _peak(device: str) -> int:
-    if device.startswith("cuda"):
-        return torch.cuda.max_memory_allocated(device)
-    if STATUS.is_file():
-        return _status("VmHWM")
-    # macOS counts bytes, others kibibytes.
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
-
-
-def _status(field: str) -> int:
-    for line in STATUS.read_text().splitlines():
-        if line.startswith(f"{field}:"):
-            return int(line.split()[1]) * 1024
-    raise RuntimeError(f"{STATUS} has no {field}")

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 import tyro
 
 from scalednl.errors import UsageError
-from scalednl.lab.config import RunSettings
 
 Sources = Annotated[
     tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN_OR_WEIGHTS ...")
@@ -64,14 +63,12 @@ def attention(
     """
     import json as encoder
 
-    import torch
-
     from scalednl.lab.attention.run import Choices, show
+    from scalednl.lab.machine import use_threads
 
     if not sources:
         raise UsageError("name a run directory, or a file of scalednl.save_model")
-    if threads is not None:
-        torch.set_num_threads(RunSettings(threads=threads).threads or 1)
+    use_threads(threads)
     choices = Choices(
         int(block) if block.isdecimal() else block, head, tuple(_place(text) for text in queries)
     )

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import tyro
 
-from scalednl.errors import UsageError
+from scalednl.lab.machine import check_threads
 
 
 def demo(
@@ -26,8 +26,7 @@ def demo(
         out: Where the runs and the page go.
         threads: Processor threads for torch; its own default if not given.
     """
-    if threads is not None and threads < 1:
-        raise UsageError(f"--threads {threads} makes no sense: give 1 or more")
+    check_threads(threads)
     from scalednl.lab.demo.run import run
 
     try:

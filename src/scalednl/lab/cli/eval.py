@@ -5,8 +5,6 @@ from typing import Annotated
 
 import tyro
 
-from scalednl.errors import UsageError
-
 
 def evaluate(
     source: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN_OR_WEIGHTS")],
@@ -33,14 +31,10 @@ def evaluate(
     """
     import json as encoder
 
-    import torch
-
+    from scalednl.lab.machine import use_threads
     from scalednl.lab.training.evaluate import evaluate_source
 
-    if threads is not None:
-        if threads < 1:
-            raise UsageError(f"--threads {threads} makes no sense: give 1 or more")
-        torch.set_num_threads(threads)
+    use_threads(threads)
     found = evaluate_source(source, data, limit, root)
     if json:
         print(encoder.dumps(found, indent=2))

@@ -1,6 +1,5 @@
 """`scalednl reproduce`."""
 
-import math
 import sys
 from contextlib import closing
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from scalednl.errors import CommandError, UsageError
+from scalednl.lab.config.limits import check_at_least
 from scalednl.lab.config.settings import Device, Precision
 from scalednl.lab.paper.scales import ScaleName
 
@@ -66,12 +66,8 @@ class ReproduceOptions:
     """Look at the attention of Figure 1's runs and write report.html when all have ended"""
 
     def __post_init__(self) -> None:
-        for name, least in (("jobs", 1), ("threads", 1), ("seeds", 1), ("retries", 0)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise UsageError(f"--{name} {value} makes no sense: give {least} or more")
-        if not (0 <= self.cpus < math.inf and 0 <= self.gpus < math.inf):
-            raise UsageError(f"--cpus {self.cpus} --gpus {self.gpus} makes no sense: give numbers")
+        check_at_least(1, jobs=self.jobs, threads=self.threads, seeds=self.seeds)
+        check_at_least(0, retries=self.retries, cpus=self.cpus, gpus=self.gpus)
         if self.json and not self.plan:
             raise UsageError("--json is for --plan")
         if self.engine == "ray" and self.jobs != 1:

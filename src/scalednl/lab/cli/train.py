@@ -74,7 +74,9 @@ def train_command(arguments: list[str]) -> None:
     parsed = _parse(name, rest)
     out = parsed.out or _default_folder(parsed.experiment)
     if parsed.dry_run:
-        _dry_run(parsed)
+        from scalednl.lab.training.plan import plan_run
+
+        print(plan_run(parsed.experiment, parsed.run, parsed.root))
         return
     _finish(_run(parsed, out), out)
 
@@ -98,7 +100,7 @@ def _as_before(folder: "RunFolder") -> TrainArguments:
     """What a run was begun with, so that its name alone goes on as it was."""
     experiment, run = folder.read_config()
     try:
-        settings = RunSettings(**run["settings"])
+        settings = RunSettings.from_dict(run["settings"])
         root = None if run["root"] is None else Path(run["root"])
     except (KeyError, TypeError) as error:
         raise CommandError(
@@ -154,33 +156,6 @@ def _finish(outcome: "Outcome", out: Path) -> None:
             emit(f"Go on with: scalednl train {shlex.quote(str(out))}")
     if outcome.status == "interrupted":
         sys.exit(128 + outcome.signal if is_first_process() else 0)
-
-
-def _dry_run(parsed: TrainArguments) -> None:
-    import torch
-
-    from scalednl.lab.training.devices import make_fabric
-    from scalednl.lab.training.loop import Trainer
-    from scalednl.lab.training.plan import plan_run
-    from scalednl.lab.training.setup import (
-        check_batch,
-        experiment_data,
-        initial_model,
-        load_backbone,
-        pretrained_file,
-    )
-
-    if parsed.run.devices * parsed.run.nodes > 1:
-        raise UsageError("--dry-run plans for one device: leave out --devices and --nodes")
-    if parsed.run.threads is not None:
-        torch.set_num_threads(parsed.run.threads)
-    data = experiment_data(parsed.experiment, parsed.root)
-    network = initial_model(parsed.experiment, len(data.class_names))
-    check_batch(parsed.experiment, data, world=1)
-    if parsed.experiment.finetune:
-        load_backbone(network, pretrained_file(parsed.experiment))
-    fabric = make_fabric(parsed.run)
-    print(plan_run(Trainer(parsed.experiment, data, network, fabric), data))
 
 
 def _list() -> None:

@@ -1,4 +1,4 @@
-"""Frozen configurations: what was asked for, checked when it is made. Imports no torch."""
+"""Frozen configurations, checked when they are made. Imports no torch."""
 
 from scalednl.lab.config.experiment import Experiment
 from scalednl.lab.config.generated import PairsConfig, RecallConfig

@@ -1,8 +1,7 @@
-"""One experiment: all that decides its outcome, and nothing else."""
+"""One experiment: everything that decides its result, and nothing else."""
 
 import hashlib
 import json
-import math
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal
@@ -10,6 +9,7 @@ from typing import Any, Literal
 from scalednl.config import NonLocalConfig
 from scalednl.errors import UsageError
 from scalednl.lab.config.generated import PairsConfig, RecallConfig
+from scalednl.lab.config.limits import check_at_least
 from scalednl.options import default_init
 
 Schedule = Literal["steps", "one-cycle"]
@@ -22,7 +22,9 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("epochs", "batch", "accumulate", "seed"), int),
     **dict.fromkeys(("lr", "momentum", "weight_decay", "label_smoothing"), (int, float)),
 }
-"""What a file must have under these names"""
+"""The types that a file must have under these names"""
+_FROM_ONE = ("epochs", "batch", "accumulate", "limit", "test_limit", "test_last")
+_FROM_ZERO = ("recalibrate", "lr", "momentum", "weight_decay", "label_smoothing")
 
 
 @dataclass(frozen=True)
@@ -34,28 +36,29 @@ class Experiment:
     """
 
     recipe: str = "custom"
-    """The name that it began from"""
+    """The recipe that it was made from"""
     data: str = "cifar10"
     model: str = "preresnet56"
     block: NonLocalConfig = field(default_factory=NonLocalConfig)
-    """The stack of non-local blocks; `blocks=0` is the network without"""
+    """The stack of non-local blocks; `blocks=0` is the plain network"""
     position: bool | None = None
-    """The fixed encoding before the stack; None: on where there are blocks"""
+    """The fixed position encoding before the stack; None: on if there are blocks"""
     epochs: int = 164
     batch: int = 128
-    """Images of a step, over all processes"""
+    """Images per step, over all processes"""
     accumulate: int = 1
-    """Parts that a step is cut into to save memory; batch norm sees the parts"""
+    """Parts that a step is computed in to save memory; batch norm sees the parts"""
     lr: float = 0.1
     """The largest learning rate"""
     schedule: Schedule = "steps"
-    """"steps" divides by 10 at the milestones; "one-cycle" goes up, then down, step by step"""
+    """"steps" divides by 10 at the milestones; "one-cycle" rises, then falls, step by step"""
     milestones: tuple[int, ...] = (81, 122)
     """Epochs, counted from 0"""
     momentum: float = 0.9
     weight_decay: float = 1e-4
-    """On all parameters, batch norm's too"""
+    """On all parameters, including those of batch norm"""
     label_smoothing: float = 0.0
+    """Share of the target that is spread evenly over all classes"""
     augment: bool = True
     """The data set's own augmentation"""
     limit: int | None = None
@@ -65,9 +68,9 @@ class Experiment:
     test_last: int | None = None
     """Test only after this many last epochs; None: after every epoch"""
     finetune: bool = False
-    """Begin from the weights of a network without blocks"""
+    """Start from the weights of a trained network without blocks"""
     weights: str | None = None
-    """The run or file to fine-tune"""
+    """The run or weights file to fine-tune"""
     pairs: PairsConfig = field(default_factory=PairsConfig)
     """Options of the data set `pairs`; other data sets ignore them"""
     recall: RecallConfig = field(default_factory=RecallConfig)
@@ -77,30 +80,19 @@ class Experiment:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch", "accumulate"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"--{name} {getattr(self, name)} makes no sense: give 1 or more")
-        if self.recalibrate < 0:
-            raise UsageError(f"--recalibrate must be at least 0, got {self.recalibrate}")
-        for name in ("limit", "test_limit", "test_last"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                flag = name.replace("_", "-")
-                raise UsageError(f"--{flag} must be at least 1, got {value}")
-        for name in ("lr", "momentum", "weight_decay"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
-                flag = name.replace("_", "-")
-                raise UsageError(f"--{flag} {value} makes no sense: give 0 or more")
-        if not 0 <= self.label_smoothing < 1:
-            raise UsageError(f"--label-smoothing {self.label_smoothing} is not in 0 to 1")
+        check_at_least(1, **{name: getattr(self, name) for name in _FROM_ONE})
+        check_at_least(0, **{name: getattr(self, name) for name in _FROM_ZERO})
+        if self.label_smoothing >= 1:
+            raise UsageError(f"--label-smoothing must be less than 1, got {self.label_smoothing}")
         if (
             list(self.milestones) != sorted(set(self.milestones))
             or min(self.milestones, default=0) < 0
         ):
-            raise UsageError(f"--milestones {self.milestones} are not epochs in rising order")
+            raise UsageError(f"--milestones must be epochs in rising order, got {self.milestones}")
         if self.accumulate > self.batch:
-            raise UsageError(f"a batch of {self.batch} cannot be cut into {self.accumulate} parts")
+            raise UsageError(
+                f"--accumulate must be at most --batch {self.batch}, got {self.accumulate}"
+            )
         if self.weights is not None and not self.finetune:
             raise UsageError(
                 f"--weights {self.weights} is for fine-tuning: add --finetune, or take a recipe "
@@ -144,7 +136,7 @@ class Experiment:
     def cell(self) -> str:
         """Twelve letters that runs share when only their seeds make their results differ.
 
-        Left out are the seed, names, where pretrained weights lie, how products are bracketed, and
+        Left out are the seed, names, the path of pretrained weights, the order of products, and
         options that this experiment does not use.
         """
         values = self.as_dict()
@@ -174,7 +166,7 @@ class Experiment:
         return getattr(self, self.data) if self.data in GENERATED else None
 
     def differences(self, other: "Experiment") -> list[str]:
-        """What another experiment has otherwise, as `name: ours, theirs`."""
+        """What differs in another experiment, as `name: ours, theirs`."""
         mine, theirs = _flat(self), _flat(other)
         return [f"{key}: {mine[key]}, {theirs[key]}" for key in mine if mine[key] != theirs[key]]
 

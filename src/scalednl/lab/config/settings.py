@@ -1,10 +1,11 @@
-"""How an experiment is run: what the machine is asked for, not what is asked of the experiment."""
+"""How an experiment is run: what it asks of the machine. None of it changes the experiment."""
 
-import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 from scalednl.errors import UsageError
+from scalednl.lab.config.limits import check_at_least
+from scalednl.lab.machine import check_threads
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
 Precision = Literal["fp32", "bf16", "fp16"]
@@ -12,14 +13,12 @@ Precision = Literal["fp32", "bf16", "fp16"]
 
 @dataclass(frozen=True)
 class RunSettings:
-    """Device, precision and care."""
+    """Device, processes, precision, and what is saved on the way."""
 
     device: Device = "auto"
-    """"auto" takes a GPU if there is one"""
+    """"auto" uses a GPU if there is one"""
     devices: int = 1
-    """Processes on each machine; more than one is data-parallel"""
-    nodes: int = 1
-    """Machines"""
+    """Processes on this machine; with more than one, training is data-parallel"""
     precision: Precision = "fp32"
     """bf16 and fp16 are mixed precision"""
     threads: int | None = None
@@ -27,22 +26,25 @@ class RunSettings:
     compile: bool = False
     """Run the network through torch.compile"""
     checkpoint_minutes: float = 5.0
-    """The most work that can be lost"""
+    """Minutes between checkpoints within an epoch"""
     tensorboard: bool = True
     """Write TensorBoard events"""
 
     def __post_init__(self) -> None:
-        for name in ("devices", "nodes"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"--{name} {getattr(self, name)} makes no sense: give 1 or more")
-        most = 4 * (os.cpu_count() or 1)
-        if self.threads is not None and not 1 <= self.threads <= most:
-            raise UsageError(f"--threads {self.threads} makes no sense here: give 1 to {most}")
+        check_at_least(1, devices=self.devices)
+        check_threads(self.threads)
         if not 0 < self.checkpoint_minutes < 1e6:
             raise UsageError(
-                f"--checkpoint-minutes {self.checkpoint_minutes} makes no sense: give minutes"
+                "--checkpoint-minutes must be more than 0 and less than 1000000, got "
+                f"{self.checkpoint_minutes}"
             )
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for a file."""
         return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "RunSettings":
+        """Undo `as_dict`; files of older versions have options that are gone."""
+        known = {item.name for item in fields(cls)}
+        return cls(**{name: value for name, value in values.items() if name in known})

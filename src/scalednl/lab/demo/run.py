@@ -3,12 +3,12 @@
 import time
 from pathlib import Path
 
-import torch
 from rich.console import Console
 
 from scalednl.lab.attention.record import record_run
 from scalednl.lab.demo.cost import measure_cost
 from scalednl.lab.demo.training import train_all
+from scalednl.lab.machine import use_threads
 from scalednl.lab.report.write import write_report
 from scalednl.lab.training.run_writer import writing
 
@@ -22,8 +22,7 @@ def run(out: Path, threads: int | None = None) -> int | None:
     What is finished in the folder stays, so an interrupted demonstration goes on.
     """
     start = time.perf_counter()
-    if threads is not None:
-        torch.set_num_threads(threads)
+    use_threads(threads)
     console = Console(highlight=False)
     console.print(
         "[bold]1. Can it compare two places?[/]  Each image of `pairs` has a red and a blue "

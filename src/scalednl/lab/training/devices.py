@@ -1,8 +1,7 @@
-"""Where a run computes: Fabric set up from our settings, or from the launcher that started us."""
+"""Where a run computes: Fabric, from the run's settings or from the launcher that started it."""
 
 import logging
 import os
-import sys
 
 import torch
 from lightning_fabric import Fabric
@@ -14,17 +13,17 @@ PRECISIONS = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
 
 
 def make_fabric(settings: RunSettings) -> Fabric:
-    """Fabric for these settings; `torchrun` and `fabric run` count the processes themselves."""
+    """Fabric for these settings; `torchrun` and `fabric run` set the processes themselves."""
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     if _started_by_fabric_run():
         return Fabric()
-    devices, nodes = settings.devices, settings.nodes
+    devices, nodes = settings.devices, 1
     if "TORCHELASTIC_RUN_ID" in os.environ:
         devices = int(os.environ["LOCAL_WORLD_SIZE"])
         nodes = int(os.environ["WORLD_SIZE"]) // devices
     accelerator = _accelerator(settings)
     if settings.precision == "fp16" and accelerator == "cpu":
-        raise CommandError("fp16 training needs a GPU: take --precision bf16 on a CPU")
+        raise CommandError("fp16 training needs a GPU: use --precision bf16 on a CPU")
     return Fabric(
         accelerator=accelerator,
         devices=devices,
@@ -41,19 +40,8 @@ def launch(fabric: Fabric) -> None:
 
 
 def is_first_process() -> bool:
-    """Whether this process is rank 0, told before any of them have met."""
+    """Whether this process is rank 0, known before the processes are connected."""
     return all(os.environ.get(name, "0") == "0" for name in ("RANK", "LOCAL_RANK", "NODE_RANK"))
-
-
-def peak_memory_mb(device: torch.device) -> float:
-    """The most memory so far: of the GPU where there is one, else of the process."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device) / 1e6
-    # Not on Windows, where this is not known.
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (1e6 if sys.platform == "darwin" else 1e3)
 
 
 def _started_by_fabric_run() -> bool:
@@ -66,9 +54,10 @@ def _accelerator(settings: RunSettings) -> str:
         return next(name for name in ("cuda", "mps", "cpu") if there[name])
     if not there[settings.device]:
         found = ", ".join(name for name, here in there.items() if here)
-        raise CommandError(f"--device {settings.device} is not there: this machine has {found}")
+        raise CommandError(f"--device {settings.device} is not available: this machine has {found}")
     if settings.device == "cuda" and settings.devices > torch.cuda.device_count():
         raise CommandError(
-            f"--devices {settings.devices} is more than the {torch.cuda.device_count()} GPUs here"
+            f"--devices must be at most {torch.cuda.device_count()}, the GPUs of this machine, got "
+            f"{settings.devices}"
         )
     return settings.device

@@ -10,26 +10,26 @@ import torch.nn.functional as F
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from scalednl.errors import CommandError, UsageError
+from scalednl.errors import UsageError
 from scalednl.lab.config import Experiment
+from scalednl.lab.config.limits import check_at_least
 from scalednl.lab.data import ImageData
 from scalednl.lab.data.batches import Batches
-from scalednl.lab.records.run import RunFolder
-from scalednl.lab.training.setup import experiment_data, test_crop, weights_file
-from scalednl.models.residual import ResidualNetwork
-from scalednl.models.weights import load_model
+from scalednl.lab.training.setup import experiment_data, test_crop
+from scalednl.lab.training.trained import check_classes, source_experiment, source_model
+from scalednl.models.probe import evaluating
 
 TEST_BATCH = 200
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What came out, over all images and for each class."""
+    """Error and loss over all images, and the error of each class."""
 
     error_pct: float
     loss: float
     class_error_pct: list[float | None]
-    """None where a class has no image"""
+    """None if a class has no image"""
     images: int
     predictions: Int[Tensor, "images"]
     """The predicted class of every image, in the order of the split"""
@@ -37,22 +37,20 @@ class Evaluation:
 
 @torch.no_grad()
 def evaluate(model: nn.Module, batches: Batches, classes: int) -> Evaluation:
-    """Run all batches in evaluation mode; over several processes, all get the joint result."""
-    was_training = model.training
-    model.eval()
+    """Test a network in evaluation mode; all processes get the joint result."""
     device = batches.device
     loss = torch.zeros((), dtype=_wide(device), device=device)
     wrong, seen = (torch.zeros(classes, dtype=torch.long, device=device) for _ in range(2))
     predictions = torch.zeros(batches.images, dtype=torch.long, device=device)
-    for batch in batches.epoch(0):
-        scores = model(batch.images).float()
-        loss += F.cross_entropy(scores, batch.labels, reduction="sum")
-        predicted = scores.argmax(1)
-        predictions[batch.first : batch.first + len(predicted)] = predicted
-        mistakes = (predicted != batch.labels).long()
-        wrong.index_add_(0, batch.labels, mistakes)
-        seen.index_add_(0, batch.labels, torch.ones_like(mistakes))
-    model.train(was_training)
+    with evaluating(model):
+        for batch in batches.epoch(0):
+            scores = model(batch.images).float()
+            loss += F.cross_entropy(scores, batch.labels, reduction="sum")
+            predicted = scores.argmax(1)
+            predictions[batch.first : batch.first + len(predicted)] = predicted
+            mistakes = (predicted != batch.labels).long()
+            wrong.index_add_(0, batch.labels, mistakes)
+            seen.index_add_(0, batch.labels, torch.ones_like(mistakes))
     for total in (loss, wrong, seen, predictions):
         sum_over_ranks(total)
     images = int(seen.sum())
@@ -69,14 +67,13 @@ def evaluate(model: nn.Module, batches: Batches, classes: int) -> Evaluation:
 def evaluate_source(
     source: Path, name: str | None, limit: int | None, root: Path | None
 ) -> dict[str, Any]:
-    """Test the network of a run directory or a weights file, as `scalednl eval` prints it."""
+    """Test the network of a run directory or a weights file, as `scalednl eval` does."""
+    check_at_least(1, limit=limit)
     experiment = source_experiment(source, name)
     if experiment is None:
-        raise UsageError(f"{source} does not say what it was trained on: add --data NAME")
+        raise UsageError(f"{source} does not name the data set it was trained on: add --data NAME")
     experiment = replace(experiment, limit=None, test_limit=limit or experiment.test_limit)
     model = source_model(source)
-    if limit is not None and limit < 1:
-        raise UsageError(f"--limit {limit} makes no sense: give 1 or more")
     data = experiment_data(experiment, root)
     check_classes(source, model, data)
     batches = test_batches(experiment, data)
@@ -90,33 +87,6 @@ def evaluate_source(
         "test_loss": found.loss if math.isfinite(found.loss) else None,
         "class_error_pct": dict(zip(data.class_names, found.class_error_pct, strict=True)),
     }
-
-
-def source_experiment(source: Path, name: str | None) -> Experiment | None:
-    """What a run was trained on, or the data set that is named; None if nothing says it."""
-    folder = RunFolder(source)
-    experiment = folder.read_config()[0] if folder.exists() else None
-    if name is None or (experiment is not None and name == experiment.data):
-        return experiment
-    return Experiment(data=name)
-
-
-def source_model(source: Path) -> ResidualNetwork:
-    """The network of a run directory or a weights file."""
-    try:
-        return load_model(weights_file(source))
-    except ValueError as error:
-        raise CommandError(str(error)) from error
-
-
-def check_classes(source: Path, model: ResidualNetwork, data: ImageData) -> None:
-    """Refuse a network that tells other classes apart than the data has."""
-    assert model.config is not None
-    if model.config.num_classes != len(data.class_names):
-        raise CommandError(
-            f"{source} tells {model.config.num_classes} classes apart, and {data.name} has "
-            f"{len(data.class_names)}"
-        )
 
 
 def test_batches(experiment: Experiment, data: ImageData, **share: Any) -> Batches:

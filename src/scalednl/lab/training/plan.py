@@ -1,16 +1,27 @@
-"""What a run will cost, before it is begun: counted where it can be, probed where it cannot."""
+"""The cost of a run before it is trained: counted where possible, else measured for seconds."""
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from scalednl.lab.config import Experiment
+from scalednl.errors import UsageError
+from scalednl.lab.config import Experiment, RunSettings
 from scalednl.lab.console import duration
 from scalednl.lab.counting import bytes_kept, multiply_adds
 from scalednl.lab.data import ImageData
+from scalednl.lab.machine import use_threads
+from scalednl.lab.training.devices import make_fabric
 from scalednl.lab.training.loop import Trainer
+from scalednl.lab.training.setup import (
+    check_batch,
+    experiment_data,
+    initial_model,
+    load_pretrained,
+)
+from scalednl.models.probe import evaluating
 from scalednl.models.residual import ResidualNetwork
 
 PROBE_SECONDS = 5.0
@@ -23,14 +34,14 @@ class RunPlan:
     experiment: Experiment
     parameters: int
     multiply_adds: int
-    """Of one image, forward"""
+    """Per image, forward"""
     memory_mb: float
-    """Weights, gradients, momentum, and what a step keeps for its backward pass"""
+    """Weights, gradients, momentum, and what a step stores for its backward pass"""
     steps: int
-    """Of an epoch"""
+    """Per epoch"""
     images_per_second: float
     seconds: float
-    """Of all epochs' training steps"""
+    """For the training steps of all epochs"""
 
     def __str__(self) -> str:
         experiment, block = self.experiment, self.experiment.block
@@ -41,17 +52,30 @@ class RunPlan:
             "experiment": f"{experiment.recipe}, seed {experiment.seed}",
             "network": f"{experiment.model}, {stack}",
             "parameters": f"{self.parameters:,}",
-            "multiply-adds": f"{self.multiply_adds / 1e6:,.1f} M an image, forward",
+            "multiply-adds": f"{self.multiply_adds / 1e6:,.1f} M per image, forward",
             "memory": f"about {self.memory_mb:,.0f} MB for a batch of {experiment.batch}",
-            "steps": f"{self.steps:,} an epoch, {self.steps * experiment.epochs:,} in all",
-            "speed": f"{self.images_per_second:,.0f} images/s in a probe of {PROBE_SECONDS:g} s",
-            "time": f"about {duration(self.seconds)} of training, tests come on top",
+            "steps": f"{self.steps:,} per epoch, {self.steps * experiment.epochs:,} in total",
+            "speed": f"{self.images_per_second:,.0f} images/s, measured for {PROBE_SECONDS:g} s",
+            "time": f"about {duration(self.seconds)} of training, without tests",
         }
         return "\n".join(f"{name:14} {text}" for name, text in rows.items())
 
 
-def plan_run(trainer: Trainer, data: ImageData) -> RunPlan:
-    """Count and probe; the trainer is used up by it."""
+def plan_run(experiment: Experiment, settings: RunSettings, root: Path | None = None) -> RunPlan:
+    """What training an experiment on one device costs; trains for some seconds, writes nothing."""
+    if settings.devices > 1:
+        raise UsageError("--dry-run plans for one device: leave out --devices")
+    use_threads(settings.threads)
+    data = experiment_data(experiment, root)
+    network = initial_model(experiment, len(data.class_names))
+    check_batch(experiment, data, world=1)
+    if experiment.finetune:
+        load_pretrained(network, experiment)
+    return _measure(Trainer(experiment, data, network, make_fabric(settings)), data)
+
+
+def _measure(trainer: Trainer, data: ImageData) -> RunPlan:
+    """Count and probe; the trainer cannot be used afterwards."""
     network, experiment = trainer.network, trainer.experiment
     batch = next(trainer.batches.epoch(0))
     macs = _forward(network, batch.images[:1])
@@ -74,16 +98,12 @@ def plan_run(trainer: Trainer, data: ImageData) -> RunPlan:
 
 def _forward(network: ResidualNetwork, image: Tensor) -> int:
     """Multiply-adds of one forward pass in evaluation mode."""
-    was_training = network.training
-    network.eval()
-    with torch.no_grad():
-        count = multiply_adds(lambda: network(image))
-    network.train(was_training)
-    return count
+    with evaluating(network), torch.no_grad():
+        return multiply_adds(lambda: network(image))
 
 
 def _probe(trainer: Trainer) -> float:
-    """Images a second of real steps, the first one not counted."""
+    """Images per second of training steps, without the first one."""
     seen, start, first = 0, 0.0, True
     while first or time.perf_counter() - start < PROBE_SECONDS:
         for batch in trainer.batches.epoch(0):

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from scalednl.errors import CommandError, UsageError
+from scalednl.files import writing_to
 from scalednl.lab.config import Experiment, RunSettings
+from scalednl.lab.machine import use_threads
 from scalednl.lab.records.run import RunFolder, Status
 from scalednl.lab.signals import watching_signals
 from scalednl.lab.training.devices import is_first_process, launch, make_fabric
@@ -21,8 +21,7 @@ from scalednl.lab.training.setup import (
     check_batch,
     experiment_data,
     initial_model,
-    load_backbone,
-    pretrained_file,
+    load_pretrained,
 )
 from scalednl.lab.training.tensorboard import Events
 
@@ -56,12 +55,12 @@ def run(
     before = _before(folder, experiment)
     if before is not None:
         return before
-    _set_threads(settings)
+    use_threads(settings.threads)
     # Whatever cannot work fails here, before anything is written.
     data = experiment_data(experiment, root)
     network = initial_model(experiment, len(data.class_names))
     if experiment.finetune and not folder.exists():
-        load_backbone(network, pretrained_file(experiment))
+        load_pretrained(network, experiment)
     fabric = make_fabric(settings)
     check_batch(experiment, data, fabric.world_size)
     with ExitStack() as held:
@@ -74,7 +73,7 @@ def run(
                 return before
         launch(fabric)
         # A launcher may have set its own number.
-        _set_threads(settings)
+        use_threads(settings.threads)
         display = Display(experiment.epochs, quiet or fabric.global_rank != 0)
         trainer = Trainer(experiment, data, network, fabric, compiled=settings.compile)
         events = held.enter_context(_events(folder, settings, fabric.global_rank))
@@ -83,11 +82,6 @@ def run(
         status = trainer.run(keeper, stop, display)
         result = keeper.finish(status)
     return Outcome(status, result, stop.signal)
-
-
-def _set_threads(settings: RunSettings) -> None:
-    if settings.threads is not None:
-        torch.set_num_threads(settings.threads)
 
 
 def _before(folder: RunFolder, experiment: Experiment) -> Outcome | None:
@@ -116,13 +110,9 @@ def _before(folder: RunFolder, experiment: Experiment) -> Outcome | None:
 
 
 def _make(folder: RunFolder) -> None:
-    try:
+    with writing_to(folder.path):
         folder.path.mkdir(parents=True, exist_ok=True)
         (folder.path / ".lock").touch()
-    except OSError as error:
-        raise CommandError(
-            f"{folder.path} cannot be written ({error.strerror}): choose another folder with --out"
-        ) from error
 
 
 @contextmanager

@@ -13,14 +13,14 @@ from scalednl.files import sha256_of
 from scalednl.lab.config import RunSettings
 from scalednl.lab.console import duration
 from scalednl.lab.data import ImageData
+from scalednl.lab.machine import peak_bytes
 from scalednl.lab.records import origin
 from scalednl.lab.records.run import RunFolder, Status
 from scalednl.lab.training.checkpoint import clear_leftovers, load_checkpoint, save_checkpoint
-from scalednl.lab.training.devices import peak_memory_mb
 from scalednl.lab.training.display import Display
 from scalednl.lab.training.loop import Owner, Trainer
 from scalednl.lab.training.run_state import Progress
-from scalednl.lab.training.setup import load_backbone, pretrained_file
+from scalednl.lab.training.setup import load_pretrained, pretrained_file
 from scalednl.lab.training.tensorboard import Events
 from scalednl.models.weights import save_model
 
@@ -58,7 +58,7 @@ class Keeper(Owner):
                 f"step {progress.step + 1} of {len(trainer.batches)}"
             )
         elif trainer.experiment.finetune:
-            load_backbone(trainer.network, pretrained_file(trainer.experiment))
+            load_pretrained(trainer.network, trainer.experiment)
         self._check_all_ranks_have_the_same()
         if self._writes:
             with writing(folder.path):
@@ -177,7 +177,7 @@ class Keeper(Owner):
             "diverged_at": _position(progress) if status == "diverged" else None,
             "seconds": progress.seconds,
             "images_per_second": images / max(1e-9, progress.train_seconds),
-            "peak_memory_mb": peak_memory_mb(trainer.fabric.device),
+            "peak_memory_mb": _megabytes(peak_bytes(str(trainer.fabric.device))),
             "parameters": sum(p.numel() for p in trainer.network.parameters()),
             "sessions": progress.sessions,
             "origin": self._origin,
@@ -218,6 +218,10 @@ def _errors(epochs: list[dict[str, Any]], names: Sequence[str]) -> dict[str, Any
         "train_loss": epochs[-1]["train_loss"],
         "class_error_pct": dict(zip(names, last["class_error_pct"], strict=True)),
     }
+
+
+def _megabytes(size: int | None) -> float | None:
+    return None if size is None else size / 1e6
 
 
 def _position(progress: Progress) -> dict[str, int]:

@@ -9,9 +9,8 @@ from scalednl.lab.config import Experiment
 from scalednl.lab.config.data_sets import DATA_SETS
 from scalednl.lab.data import ImageData, load_data
 from scalednl.lab.data.augment import CentreCrop, Crop, PaddedCrop, ResizedCrop
-from scalednl.lab.records.run import RunFolder
 from scalednl.lab.seeds import derive_seed
-from scalednl.lab.training.checkpoint import newest_weights
+from scalednl.lab.training.trained import weights_file
 from scalednl.models.registry import create_model
 from scalednl.models.residual import ResidualNetwork
 from scalednl.models.weights import read_weights
@@ -29,23 +28,21 @@ def experiment_data(experiment: Experiment, root: Path | None) -> ImageData:
         ("test-limit", experiment.test_limit, data.test),
     ):
         if limit is not None and limit > len(split):
-            raise UsageError(f"--{name} {limit} is more than the {len(split)} images there are")
+            raise UsageError(f"--{name} must be at most {len(split)}, the images, got {limit}")
     return data.limited(experiment.limit, experiment.test_limit, experiment.seed)
 
 
 def check_batch(experiment: Experiment, data: ImageData, world: int) -> None:
-    """Refuse a batch that the images, or the processes, cannot fill."""
+    """Raise unless the images fill a batch, and every process gets an image of it."""
     images, batch = len(data.train), experiment.batch
     if batch > images:
-        raise UsageError(
-            f"a batch of {batch} makes no sense for {images} images: give --batch 1 to {images}"
-        )
+        raise UsageError(f"--batch must be at most {images}, the training images, got {batch}")
     if batch < world:
-        raise UsageError(f"a batch of {batch} cannot be shared by {world} processes")
+        raise UsageError(f"--batch must be at least {world}, the number of processes, got {batch}")
 
 
 def train_crop(experiment: Experiment) -> Crop:
-    """The data set's own augmentation, or its absence."""
+    """The data set's own augmentation, or none."""
     if not experiment.augment:
         return test_crop(experiment)
     side = DATA_SETS[experiment.data].crop_side
@@ -59,50 +56,33 @@ def test_crop(experiment: Experiment) -> Crop:
 
 
 def initial_model(experiment: Experiment, num_classes: int) -> ResidualNetwork:
-    """The network before its first step, from a random stream of its own.
+    """A new network, from a random stream of its own.
 
     The backbone is made before the blocks, so it is the same with every kind of block.
     """
     state = torch.get_rng_state()
     torch.manual_seed(derive_seed(experiment.seed, "init"))
     try:
-        model = create_model(experiment.model, num_classes, experiment.block, experiment.position)
+        return create_model(experiment.model, num_classes, experiment.block, experiment.position)
     except ValueError as error:
         raise UsageError(str(error)) from error
     finally:
         torch.set_rng_state(state)
-    return model
 
 
 def pretrained_file(experiment: Experiment) -> Path:
     """The file with the weights to fine-tune."""
     if experiment.weights is None:
         raise UsageError(
-            f"{experiment.recipe} begins from a trained network: add --weights RUN, a run such as "
+            f"{experiment.recipe} starts from a trained network: add --weights RUN, a run such as "
             f"`scalednl train {PRETRAIN}` makes, or a file of scalednl.save_model"
         )
     return weights_file(Path(experiment.weights))
 
 
-def weights_file(place: Path) -> Path:
-    """The weights of a run directory, or the file itself."""
-    try:
-        is_folder, is_file = place.is_dir(), place.is_file()
-    except OSError as error:
-        raise CommandError(f"{place} cannot be read: {error.strerror}") from error
-    if is_folder:
-        run = RunFolder(place)
-        found = run.weights if run.weights.is_file() else newest_weights(run.checkpoints)
-        if found is None:
-            raise CommandError(f"{place} holds no weights: is it a run directory?")
-        return found
-    if not is_file:
-        raise CommandError(f"{place} is not there")
-    return place
-
-
-def load_backbone(model: ResidualNetwork, path: Path) -> None:
-    """Put trained weights into everything but the new blocks, which stay as they are."""
+def load_pretrained(model: ResidualNetwork, experiment: Experiment) -> None:
+    """Load the weights to fine-tune into everything but the new blocks, which keep theirs."""
+    path = pretrained_file(experiment)
     try:
         weights, config = read_weights(path)
     except ValueError as error:
@@ -110,17 +90,17 @@ def load_backbone(model: ResidualNetwork, path: Path) -> None:
     assert model.config is not None
     if config.nonlocal_ is not None and config.nonlocal_.blocks:
         raise CommandError(
-            f"{path} is of a network with blocks of its own: fine-tuning begins from one without"
+            f"{path} has blocks of its own: fine-tuning starts from a network without blocks"
         )
-    wanted = model.state_dict()
-    missing = {name for name in wanted.keys() - weights.keys() if not name.startswith("stack.")}
-    extra = weights.keys() - wanted.keys()
-    common = wanted.keys() & weights.keys()
-    changed = {name for name in common if wanted[name].shape != weights[name].shape}
+    expected = model.state_dict()
+    missing = {name for name in expected.keys() - weights.keys() if not name.startswith("stack.")}
+    extra = weights.keys() - expected.keys()
+    common = expected.keys() & weights.keys()
+    changed = {name for name in common if expected[name].shape != weights[name].shape}
     if missing or extra or changed:
         example = sorted(missing | extra | changed)[0]
         raise CommandError(
-            f"{path} is of {config.name} with {config.num_classes} classes, and this run trains "
+            f"{path} is of {config.name} with {config.num_classes} classes, but this run trains "
             f"{model.config.name} with {model.config.num_classes}: {example} does not fit"
         )
     model.load_state_dict(weights, strict=False)

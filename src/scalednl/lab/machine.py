@@ -1,0 +1,63 @@
+"""This machine: threads for torch, and the memory that a process has used."""
+
+import os
+import sys
+from pathlib import Path
+
+from scalednl.errors import UsageError
+
+STATUS = Path("/proc/self/status")
+
+
+def check_threads(threads: int | None) -> None:
+    """Raise unless torch can use so many threads here; None is its own default."""
+    most = 4 * (os.cpu_count() or 1)
+    if threads is not None and not 1 <= threads <= most:
+        raise UsageError(f"--threads must be 1 to {most} on this machine, got {threads}")
+
+
+def use_threads(threads: int | None) -> None:
+    """Have torch compute with so many threads; None leaves its own default."""
+    check_threads(threads)
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+
+
+def peak_bytes(device: str) -> int | None:
+    """The most memory used so far: of the GPU, else of this process; None if it is not known.
+
+    On Linux it is read from /proc: `ru_maxrss` of a process that was started with exec begins with
+    its parent's peak.
+    """
+    if device.startswith("cuda"):
+        import torch
+
+        return torch.cuda.max_memory_allocated(device)
+    if STATUS.is_file():
+        return _status("VmHWM")
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    # macOS counts bytes, others kibibytes.
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def current_bytes(device: str) -> int | None:
+    """The memory in use now; from here on a GPU's peak counts. See `peak_bytes`."""
+    if device.startswith("cuda"):
+        import torch
+
+        torch.cuda.reset_peak_memory_stats(device)
+        return torch.cuda.memory_allocated(device)
+    return _status("VmRSS") if STATUS.is_file() else peak_bytes(device)
+
+
+def _status(field: str) -> int:
+    for line in STATUS.read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError(f"{STATUS} has no {field}")

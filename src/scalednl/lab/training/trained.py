@@ -1,0 +1,55 @@
+"""Opening what was trained: the experiment, weights and network of a run directory or a file."""
+
+from pathlib import Path
+
+from scalednl.errors import CommandError
+from scalednl.lab.config import Experiment
+from scalednl.lab.data import ImageData
+from scalednl.lab.records.run import RunFolder
+from scalednl.lab.training.checkpoint import newest_weights
+from scalednl.models.residual import ResidualNetwork
+from scalednl.models.weights import load_model
+
+
+def source_experiment(source: Path, data: str | None) -> Experiment | None:
+    """The experiment of a run, or one on the data set that is named; None if neither is known."""
+    folder = RunFolder(source)
+    experiment = folder.read_config()[0] if folder.exists() else None
+    if data is None or (experiment is not None and data == experiment.data):
+        return experiment
+    return Experiment(data=data)
+
+
+def weights_file(source: Path) -> Path:
+    """The weights of a run directory, or the file itself."""
+    try:
+        is_folder, is_file = source.is_dir(), source.is_file()
+    except OSError as error:
+        raise CommandError(f"{source} cannot be read: {error.strerror}") from error
+    if is_folder:
+        run = RunFolder(source)
+        found = run.weights if run.weights.is_file() else newest_weights(run.checkpoints)
+        if found is None:
+            raise CommandError(f"{source} contains no weights: is it a run directory?")
+        return found
+    if not is_file:
+        raise CommandError(f"{source} does not exist")
+    return source
+
+
+def source_model(source: Path) -> ResidualNetwork:
+    """The network of a run directory or a weights file."""
+    try:
+        return load_model(weights_file(source))
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+
+
+def check_classes(source: Path, model: ResidualNetwork, data: ImageData) -> None:
+    """Raise unless a network has as many classes as the data."""
+    assert model.config is not None
+    if model.config.num_classes != len(data.class_names):
+        raise CommandError(
+            f"{source} was trained on {model.config.num_classes} classes, but {data.name} has "
+            f"{len(data.class_names)}"
+        )
