@@ -252,3 +252,11 @@ def test_equal_values_have_no_estimate() -> None:
     assert stats.estimate([0.3, 0.3, 0.3]) is None
     assert stats.estimate([1.0]) is None
     assert stats.contrast([0.3, 0.3]).p is None
+
+
+def test_seeds_per_group_are_the_textbook_ones() -> None:
+    """Two groups need 64, 26 and 17 runs each for effects of 0.5, 0.8 and 1 deviation."""
+    assert [stats.seeds_per_group(effect, 0.05, 0.8) for effect in (0.5, 0.8, 1.0)] == [64, 26, 17]
+    assert stats.two_group_power(63, 0.5, 0.05) < 0.8 <= stats.two_group_power(64, 0.5, 0.05)
+    with pytest.raises(ValueError, match="effect=0 must be above 0"):
+        stats.seeds_per_group(0, 0.05, 0.8)

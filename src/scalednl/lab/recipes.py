@@ -20,6 +20,7 @@ from scalednl.options import suggestion
 
 ATTENTIONS = ("plain", "softmax", "scaled")
 CIFAR = ("cifar10", "cifar100")
+TINY = "tiny-imagenet"
 NETWORKS = ("preresnet20", "preresnet32", "preresnet56", "preresnet110", "wrn28_10")
 SHORT_NETWORKS = ("preresnet8", "preresnet20", "preresnet32", "preresnet56")
 UNPRINTED = {("cifar10", "wrn28_10"), *((data, "preresnet20") for data in CIFAR)}
@@ -98,7 +99,7 @@ def _short(data: str) -> Iterator[Experiment]:
 
 def _tiny() -> Iterator[Experiment]:
     """Two stages: 100 epochs without blocks, then 60 with them."""
-    name, data, network = "tiny-preresnet50", "tiny-imagenet", "preresnet50_tiny"
+    name, data, network = "tiny-preresnet50", TINY, "preresnet50_tiny"
     yield Experiment(
         f"{name}-plain-pretrain",
         data,

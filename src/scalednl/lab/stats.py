@@ -183,9 +183,17 @@ def upper_sd(sd: float, df: float, confidence: float = 0.8) -> float:
 
 def power(n: int, effect: float, level: float) -> float:
     """Chance that n differences, whose mean is `effect` standard deviations, give p < level."""
-    df = n - 1
+    return _t_power(n - 1, effect * math.sqrt(n), level)
+
+
+def two_group_power(n: int, effect: float, level: float) -> float:
+    """The same for two independent groups of n values, whose means differ by `effect`."""
+    return _t_power(2 * n - 2, effect * math.sqrt(n / 2), level)
+
+
+def _t_power(df: int, shift: float, level: float) -> float:
+    """Chance that a two-sided t test gives p < level, if t has this noncentrality."""
     critical = float(special.stdtrit(df, 1 - level / 2))
-    shift = effect * math.sqrt(n)
     # The tail on the other side; SciPy gives NaN where it is below 1e-9.
     other = np.nan_to_num(special.nctdtr(df, shift, -critical))
     return 1.0 - float(special.nctdtr(df, shift, critical) - other)
@@ -203,6 +211,13 @@ def seeds_if_mean_stays(distance: float, sd: float, level: float) -> int | None:
 def seeds_for_power(effect: float, sd: float, level: float, wanted: float) -> int | None:
     """Smallest n that sees a difference of `effect` with this chance; None beyond MOST_SEEDS."""
     return _smallest(lambda n: power(n, effect / sd, level) >= wanted)
+
+
+def seeds_per_group(effect: float, level: float, wanted: float) -> int | None:
+    """The same for each of two independent groups, in standard deviations of one value."""
+    if effect <= 0:
+        raise ValueError(f"effect={effect} must be above 0")
+    return _smallest(lambda n: two_group_power(n, effect, level) >= wanted)
 
 
 def seeds_for_equivalence(margin: float, sd: float, level: float, wanted: float) -> int | None:

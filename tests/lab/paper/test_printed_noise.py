@@ -4,29 +4,24 @@ import math
 
 import pytest
 
-from scalednl.lab.paper.contradictions import contradictions
 from scalednl.lab.paper.printed_contrasts import (
     LARGER,
     SAME,
     PrintedContrast,
     design_powers,
+    position_shares,
     printed_contrasts,
-    seeds_per_group,
-    two_group_power,
 )
 from scalednl.lab.paper.printed_noise import (
-    CIFAR,
-    DATA,
-    TINY,
-    Mean,
     Noise,
     noise,
     noise_factor,
     pair_of_means,
     placebos,
-    position_shares,
     total,
 )
+from scalednl.lab.paper.tables import DATA, Mean
+from scalednl.lab.recipes import CIFAR, TINY
 
 
 def _contrast(name: str, data: str) -> PrintedContrast:
@@ -135,30 +130,8 @@ def test_p_counts_the_placebos() -> None:
         assert found.p(terms) == pytest.approx(0.05, abs=1e-4)
 
 
-def test_seeds_per_group_are_the_textbook_ones() -> None:
-    """Two groups need 64, 26 and 17 runs each for effects of 0.5, 0.8 and 1 deviation."""
-    assert [seeds_per_group(gap, 1.0) for gap in (0.5, 0.8, 1.0)] == [64, 26, 17]
-    assert two_group_power(0.5, 1.0, 63) < 0.8 <= two_group_power(0.5, 1.0, 64)
-    with pytest.raises(ValueError, match=r"gap=0 and run_sd=1\.0 must be above 0"):
-        seeds_per_group(0, 1.0)
-
-
 def test_five_of_six_gaps_are_underpowered() -> None:
     """With 10 seeds only the 1-head gap on CIFAR-100 has 80 % power at the assumed deviations."""
     assert [item.needed for item in design_powers()] == [57, 12, 14, 7, 11, 22]
     strong = [(d.data, d.heads) for d in design_powers() if d.power >= 0.8]
     assert strong == [("cifar100", 1)]
-
-
-def test_contradictions_are_found_by_comparison() -> None:
-    """The two tables, the gains, the heads, the caption and the deviations are all reported."""
-    found = {item.subject: item.details for item in contradictions()}
-    assert "5.62 / 24.43 in Table 3 and 5.66 / 24.33 in Table 4" in found["Tables 3 and 4"]
-    gains = found["Gains in the text"]
-    assert "0.27 / 0.66" in gains
-    assert "Table 4 has 0.23 / 0.21" in gains
-    assert "0.66 on CIFAR-100 is printed only as Table 4, PreResNet110" in gains
-    assert "equals the column of Table 3 for 1 head." in found["Heads of Tables 1 and 2"]
-    assert found["Caption of Table 4"].endswith("PreResNet110 and WRN-28-10.")
-    assert "no standard deviation" in found["Standard deviations"]
-    assert len(found) == 5

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from scalednl.lab.paper.artefacts import artefacts
-from scalednl.lab.paper.inferred import ONE_HEAD_TINY, VIEW
-from scalednl.lab.paper.printed_noise import ATTENTIONS, CIFAR, heads_mean, init_mean, view_mean
-from scalednl.lab.paper.provenance import CHOICES, NOTHING
+from scalednl.lab.paper.printed_contrasts import PrintedContrast, printed_contrasts
+from scalednl.lab.paper.provenance import NOTHING, provenance
+from scalednl.lab.paper.tables import BLOCKS, mean_at, printed, printed_means
+from scalednl.lab.recipes import CIFAR
 from scripts.paper_tables import PAGE, with_tables
 
 ROOT = Path(__file__).parents[3]
@@ -40,9 +41,10 @@ def test_a_page_without_its_parts_is_refused() -> None:
 
 def test_every_choice_is_named_once() -> None:
     """No topic stands twice, and every choice says what was decided."""
-    topics = [choice.topic for choice in CHOICES]
+    choices = provenance().choices
+    topics = [choice.topic for choice in choices]
     assert len(set(topics)) == len(topics) >= 30
-    assert all(choice.ours not in ("", NOTHING) for choice in CHOICES)
+    assert all(choice.ours not in ("", NOTHING) for choice in choices)
 
 
 def test_no_text_calls_the_release_printed() -> None:
@@ -81,15 +83,78 @@ def test_printed_cells_are_marked_where_the_setting_is_inferred() -> None:
 def test_reasons_are_those_of_the_cells() -> None:
     """Table 1's views and Table 2's Tiny-ImageNet rows have reasons of their own."""
     first, second = artefacts()["table1_importance"], artefacts()["table2_initialization"]
-    assert {c.column for c in first.cells if c.inferred == VIEW} == {"magnitude", "direction"}
-    tiny = {c.setting.data for c in second.cells if c.inferred == ONE_HEAD_TINY}
+    views = {c.column for c in first.cells if "neither is printed for this view" in c.inferred}
+    assert views == {"magnitude", "direction"}
+    tiny = {c.setting.data for c in second.cells if "by analogy with the CIFAR" in c.inferred}
     assert tiny == {"tiny-imagenet"}
+
+
+def test_every_reason_applies_to_a_cell() -> None:
+    """No entry of the list of inferred settings names cells that do not exist."""
+    for item in provenance().inferred:
+        for cells in item.cells:
+            grid = artefacts()[cells.artefact].cells
+            assert set(cells.columns) <= {cell.column for cell in grid}
+            assert set(cells.data) <= {cell.setting.data for cell in grid}
+            assert any(cell.inferred == item.reason for cell in grid)
+    assert provenance().inferred_figures.keys() <= artefacts().keys()
 
 
 def test_one_head_follows_from_the_printed_numbers() -> None:
     """Table 1's base and Table 2's best columns equal Table 3's 1-head column on both CIFARs."""
     for data in CIFAR:
-        for attention, best in zip(ATTENTIONS, ("std=0.01", "he"), strict=True):
-            one = heads_mean(data, attention, 1)
-            assert view_mean(data, attention, "base") == one == init_mean(data, attention, best)
-            assert heads_mean(data, attention, 4) != one
+        for attention, best in zip(BLOCKS, ("std=0.01", "he"), strict=True):
+            one = mean_at("table3_heads", data, attention, "1 head")
+            assert mean_at("table1_importance", data, attention, "base") == one
+            assert mean_at("table2_initialization", data, attention, best) == one
+            assert mean_at("table3_heads", data, attention, "4 heads") != one
+
+
+def test_the_contradictions_are_those_of_the_numbers() -> None:
+    """Every number in the list of contradictions follows from the printed tables and text."""
+    found = {item.subject: item.details for item in provenance().contradictions}
+    third, fourth = (
+        {name: [mean_at(table, data, *place(name)).error for data in CIFAR] for name in BLOCKS}
+        for table, place in (
+            ("table3_heads", lambda name: (name, "4 heads")),
+            ("table4_backbones", lambda name: ("4 heads", name)),
+        )
+    )
+    assert third["scaled"] == fourth["scaled"]
+    both = f"{_pair(third['softmax'])} in Table 3 and {_pair(fourth['softmax'])} in Table 4"
+    assert both in found["Tables 3 and 4"]
+    gaps = [[_gap(t["softmax"][k], t["scaled"][k]) for k in (0, 1)] for t in (third, fourth)]
+    gains = [gain["points"] for gain in printed("text")["gains"]]
+    assert gains not in gaps
+    assert f"gains of {_pair(gains)} points. Table 4 has {_pair(gaps[1])}" in found[GAINS]
+    assert f"Table 3 {_pair(gaps[0])} at {printed('text')['heads']} heads" in found[GAINS]
+    for data, points in zip(CIFAR, gains, strict=True):
+        (only,) = (c for c in printed_contrasts() if _is_gain(c, data, points))
+        number = only.table.removeprefix("table")[0]
+        assert f"is printed only as Table {number}, {only.name} ({only.model})" in found[GAINS]
+    table = printed("table4_backbones")
+    models = dict.fromkeys(at.model for at in printed_means("table4_backbones"))
+    missing = [model for model in models if model not in table["caption_models"]]
+    caption = f"It names {', '.join(table['caption_models'])}; the rows also have "
+    assert found["Caption of Table 4"] == f"{caption}{' and '.join(missing)}."
+    assert printed("text")["standard_deviations"] is None
+    assert "no standard deviation" in found["Standard deviations"]
+    assert f"with {printed('text')['heads']} heads" in found["Heads of Tables 1 and 2"]
+    assert len(found) == 5
+
+
+GAINS = "Gains in the text"
+
+
+def _pair(values: list[float]) -> str:
+    return " / ".join(f"{value:.2f}" for value in values)
+
+
+def _gap(softmax: float, scaled: float) -> float:
+    return round(softmax - scaled, 2)
+
+
+def _is_gain(contrast: PrintedContrast, data: str, points: float) -> bool:
+    """Whether it is a difference of softmax and scaled blocks with this value."""
+    compares = contrast.name.endswith("softmax − scaled") and len(contrast.terms) == 2
+    return compares and contrast.data == data and round(contrast.difference, 2) == points

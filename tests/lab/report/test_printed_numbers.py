@@ -10,7 +10,8 @@ from playwright.sync_api import Browser
 
 from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.printed_contrasts import LARGER, printed_contrasts
-from scalednl.lab.paper.printed_noise import CIFAR, placebos
+from scalednl.lab.paper.printed_noise import placebos
+from scalednl.lab.recipes import CIFAR
 from scalednl.lab.report.formatting import minus
 from scalednl.lab.report.printed_numbers import noise_caption, printed_numbers
 from scalednl.lab.report.write import write_report

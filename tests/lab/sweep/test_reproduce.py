@@ -26,7 +26,7 @@ from tests.support import call_scalednl, run_scalednl
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["table3"], 2, "did you mean table3_heads"),
+        (["table3"], 2, "did you mean 'table3_heads'"),
         ([], 2, "name what to reproduce: table1_importance"),
         (["all", "--scale", "large"], 2, "smoke"),
         (["all", "--jobs", "0"], 2, "--jobs must be at least 1, got 0"),

@@ -1,15 +1,16 @@
 """Every table and figure of the paper as a grid of trainings, and the controls that it lacks."""
 
-from difflib import get_close_matches
+from collections.abc import Callable
 from functools import cache
 
 from scalednl.errors import UsageError
 from scalednl.lab.paper.controls import controls
 from scalednl.lab.paper.evidence import evidence_lines
-from scalednl.lab.paper.grids import BLOCKS, NETWORKS, Artefact, Cell, cifar56
-from scalednl.lab.paper.scales import TINY, PaperSetting
-from scalednl.lab.paper.tables import printed
-from scalednl.lab.recipes import CIFAR
+from scalednl.lab.paper.grids import NETWORKS, Artefact, Cell, cifar56
+from scalednl.lab.paper.scales import PaperSetting
+from scalednl.lab.paper.tables import BLOCKS, Place, printed_means
+from scalednl.lab.recipes import CIFAR, TINY
+from scalednl.options import suggestion
 
 SHARES = (1, 2, 4, 8)
 """Figure 2's axis, whose values the paper does not print: C / share embedding channels"""
@@ -43,103 +44,77 @@ def find_artefacts(names: list[str]) -> list[Artefact]:
     found: dict[str, Artefact] = {}
     for name in names:
         if name not in known and name not in groups:
-            near = get_close_matches(name, [*known, *groups], n=3, cutoff=0.4)
-            there = f"there are: {', '.join([*artefacts(), *groups])}"
-            hint = f"did you mean {' or '.join(near)}?" if near else there
-            raise UsageError(f"no table or figure is called {name!r}: {hint}")
+            there = f"; there are: {', '.join([*artefacts(), *groups])}"
+            hint = suggestion(name, [*known, *groups]) or there
+            raise UsageError(f"no table or figure is called {name!r}{hint}")
         found |= {member: known[member] for member in groups.get(name, [name])}
     return list(found.values())
 
 
+def _table(
+    name: str, title: str, caption: str, setting: Callable[[Place], PaperSetting]
+) -> Artefact:
+    """A table of printed errors; `setting` is what trains the one at a place."""
+    cells = (
+        Cell(at.row, at.column, setting(at), mean.error) for at, mean in printed_means(name).items()
+    )
+    return Artefact(name, title, caption, tuple(cells))
+
+
 def _table1() -> Artefact:
-    table = printed("table1_importance")
-    cells = [
-        Cell(
-            row["attention"],
-            view,
-            cifar56(row["dataset"], row["attention"], **({} if view == "base" else {"view": view})),
-            error,
-        )
-        for row in table["rows"]
-        for view, error in zip(table["columns"], row["error"], strict=True)
-    ]
-    return Artefact(
+    def setting(at: Place) -> PaperSetting:
+        return cifar56(at.data, at.row, **({} if at.column == "base" else {"view": at.column}))
+
+    return _table(
         "table1_importance",
         "Table 1. What attention needs of its vectors",
         "Test error (%) with theta and phi whole, with their magnitudes only, and with their "
         "directions only. One head (inferred).",
-        tuple(cells),
+        setting,
     )
 
 
 def _table2() -> Artefact:
-    table = printed("table2_initialization")
     inits = {"he": "he", "std=0.01": 0.01, "std=0.0": 0.0}
-    cells = [
-        Cell(
-            row["attention"],
-            column,
-            PaperSetting(
-                row["dataset"],
-                NETWORKS[row["model"]],
-                row["attention"],
-                options=(("init", inits[column]),),
-            ),
-            error,
-        )
-        for row in table["rows"]
-        for column, error in zip(table["columns"], row["error"], strict=True)
-    ]
-    return Artefact(
+
+    def setting(at: Place) -> PaperSetting:
+        options = (("init", inits[at.column]),)
+        return PaperSetting(at.data, NETWORKS[at.model], at.row, options=options)
+
+    return _table(
         "table2_initialization",
         "Table 2. How the embeddings start",
         "Test error (%) by the initialisation of theta, phi, g and out. One head (inferred). "
         "All zero is a block that never learns, so both rows of that column are the network with "
         "the position encoding alone.",
-        tuple(cells),
+        setting,
     )
 
 
 def _table3() -> Artefact:
-    table = printed("table3_heads")
-    cells = [
-        Cell(
-            attention,
-            f"{heads} heads" if heads != 1 else "1 head",
-            cifar56(data, attention if heads else "plain", heads=heads or 1),
-            error,
-        )
-        for data in CIFAR
-        for attention in BLOCKS
-        for heads, error in zip(table["heads"], table[attention][f"{data}_error"], strict=True)
-    ]
-    return Artefact(
+    def setting(at: Place) -> PaperSetting:
+        heads = int(at.column.split()[0])
+        return cifar56(at.data, at.row if heads else "plain", heads=heads or 1)
+
+    return _table(
         "table3_heads",
         "Table 3. How many heads",
         "Test error (%) by the number of heads; 0 is the network without blocks. What heads cost "
         "stands under Cost.",
-        tuple(cells),
+        setting,
     )
 
 
 def _table4() -> Artefact:
-    table = printed("table4_backbones")
-    cells = [
-        Cell(
-            "4 heads",
-            attention,
-            PaperSetting(row["dataset"], NETWORKS[row["model"]], attention, heads=4),
-            error,
-        )
-        for row in table["rows"]
-        for attention, error in zip(table["columns"], row["error"], strict=True)
-    ]
-    return Artefact(
+    def setting(at: Place) -> PaperSetting:
+        return PaperSetting(at.data, NETWORKS[at.model], at.column, heads=4)
+
+    return _table(
         "table4_backbones",
         "Table 4. Other networks and data",
         "Test error (%) of networks with three blocks of four heads; miniatures on pairs have "
         "one block.",
-        tuple(cells),
+        setting,
     )
 
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from scalednl.lab.paper.grids import BLOCKS, Artefact, Cell, cifar56
+from scalednl.lab.paper.grids import Artefact, Cell, cifar56
 from scalednl.lab.paper.rules import OFTEN, OFTEN_SEEDS, POWER, PRIMARY, RULES
 from scalednl.lab.paper.scales import PaperSetting, Scale, run_name
+from scalednl.lab.paper.tables import BLOCKS
 
 FIRST_LOOK = 4
 """Seeds of a line that are trained before its other seeds"""

@@ -3,10 +3,9 @@
 from dataclasses import dataclass, replace
 
 from scalednl.lab.config import Experiment
-from scalednl.lab.paper.inferred import inferred_cell, inferred_figure
+from scalednl.lab.paper.provenance import provenance
 from scalednl.lab.paper.scales import PaperSetting, Scale
 
-BLOCKS = ("softmax", "scaled")
 NETWORKS = {
     "PreResNet32": "preresnet32",
     "PreResNet56": "preresnet56",
@@ -49,8 +48,12 @@ class Artefact:
 
     def with_marks(self) -> "Artefact":
         """The same with its inferred settings named."""
-        cells = (replace(c, inferred=inferred_cell(self.name, c.setting)) for c in self.cells)
-        return replace(self, inferred=inferred_figure(self.name), cells=tuple(cells))
+        known = provenance()
+        cells = tuple(
+            replace(c, inferred=known.inferred_about(self.name, c.setting.data, c.column))
+            for c in self.cells
+        )
+        return replace(self, inferred=known.inferred_figures.get(self.name, ""), cells=cells)
 
     @property
     def columns(self) -> tuple[str, ...]:

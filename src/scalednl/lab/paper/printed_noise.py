@@ -17,28 +17,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from scipy import special
 
-from scalednl.lab.paper.tables import printed
+from scalednl.lab.paper.tables import DATA, Mean, mean_at
+from scalednl.lab.recipes import CIFAR
 
-CIFAR = ("cifar10", "cifar100")
-TINY = "tiny-imagenet"
-DATA = (*CIFAR, TINY)
-ATTENTIONS = ("softmax", "scaled")
 LEVEL = 0.95
 MULTIPLE = 2.0
 """A difference is called larger than the noise from this multiple of it on"""
-
-
-@dataclass(frozen=True)
-class Mean:
-    """A printed test error in percent, averaged over `seeds` runs."""
-
-    error: float
-    seeds: int
-
 
 Terms = tuple[tuple[float, Mean], ...]
 """A sum of weight * mean"""
@@ -52,39 +39,6 @@ def total(terms: Terms) -> float:
 def noise_factor(terms: Terms) -> float:
     """The standard deviation of a sum, if that of one run is 1."""
     return math.sqrt(math.fsum(weight**2 / mean.seeds for weight, mean in terms))
-
-
-def view_mean(data: str, attention: str, view: str) -> Mean:
-    """A cell of Table 1; `view` is "base", "magnitude" or "direction"."""
-    table = printed("table1_importance")
-    row = _row(table["rows"], dataset=data, attention=attention)
-    return Mean(row["error"][table["columns"].index(view)], table["seeds"])
-
-
-def init_mean(data: str, attention: str, init: str) -> Mean:
-    """A cell of Table 2; `init` is "he", "std=0.01" or "std=0.0"."""
-    table = printed("table2_initialization")
-    row = _row(table["rows"], dataset=data, attention=attention)
-    return Mean(row["error"][table["columns"].index(init)], row["seeds"])
-
-
-def heads_mean(data: str, attention: str, heads: int) -> Mean:
-    """A cell of Table 3; 0 heads is the network without blocks."""
-    table = printed("table3_heads")
-    errors = table[attention][f"{data}_error"]
-    return Mean(errors[table["heads"].index(heads)], table["seeds"])
-
-
-def backbone_mean(data: str, model: str, attention: str) -> Mean:
-    """A cell of Table 4."""
-    table = printed("table4_backbones")
-    row = _row(table["rows"], dataset=data, model=model)
-    return Mean(row["error"][table["columns"].index(attention)], row["seeds"])
-
-
-def _row(rows: Sequence[dict[str, Any]], **wanted: str) -> dict[str, Any]:
-    (row,) = (row for row in rows if all(row[key] == value for key, value in wanted.items()))
-    return row
 
 
 @dataclass(frozen=True)
@@ -104,31 +58,30 @@ class Placebo:
 @cache
 def placebos() -> tuple[Placebo, ...]:
     """Every pair of printed cells that describes one training."""
-    zero = tuple(
+    zero, third, fourth = "table2_initialization", "table3_heads", "table4_backbones"
+    dead = [
         Placebo(
             "Table 2, sigma = 0: softmax − scaled",
             data,
-            tuple(
-                (sign, init_mean(data, attention, "std=0.0"))
-                for sign, attention in zip((1, -1), ATTENTIONS, strict=True)
+            (
+                (1, mean_at(zero, data, "softmax", "std=0.0")),
+                (-1, mean_at(zero, data, "scaled", "std=0.0")),
             ),
         )
         for data in DATA
-    )
-    model = printed("table3_heads")["model"]
-    heads = printed("table4_backbones")["heads"]
-    printed_twice = tuple(
+    ]
+    printed_twice = [
         Placebo(
-            f"softmax, {heads} heads: Table 3 − Table 4",
+            "softmax, 4 heads: Table 3 − Table 4",
             data,
             (
-                (1, heads_mean(data, "softmax", heads)),
-                (-1, backbone_mean(data, model, "softmax")),
+                (1, mean_at(third, data, "softmax", "4 heads")),
+                (-1, mean_at(fourth, data, "4 heads", "softmax")),
             ),
         )
         for data in CIFAR
-    )
-    return zero + printed_twice
+    ]
+    return (*dead, *printed_twice)
 
 
 @dataclass(frozen=True)
@@ -186,42 +139,3 @@ def left_out_range() -> tuple[float, float]:
     found = [placebo for placebo in placebos() if placebo.data in CIFAR]
     sds = [estimate([p for p in found if p is not out]).run_sd for out in found]
     return min(sds), max(sds)
-
-
-@dataclass(frozen=True)
-class PositionShare:
-    """How much of a block's printed gain the sigma = 0 column reaches without attention."""
-
-    data: str
-    attention: str
-    gain: Terms
-    """No blocks minus 1 head"""
-    position: Terms
-    """No blocks minus sigma = 0, the mean of both attentions"""
-    beyond: Terms
-    """Sigma = 0 minus 1 head"""
-
-    @property
-    def share(self) -> float:
-        """The part of the gain that belongs to the encoding, if the printed runs had it."""
-        return total(self.position) / total(self.gain)
-
-
-@cache
-def position_shares() -> tuple[PositionShare, ...]:
-    """For each CIFAR data set and attention."""
-    return tuple(_position_share(data, attention) for data in CIFAR for attention in ATTENTIONS)
-
-
-def _position_share(data: str, attention: str) -> PositionShare:
-    plain = heads_mean(data, attention, 0)
-    block = heads_mean(data, attention, 1)
-    dead = [init_mean(data, name, "std=0.0") for name in ATTENTIONS]
-    halves = tuple((1 / len(dead), mean) for mean in dead)
-    return PositionShare(
-        data,
-        attention,
-        gain=((1, plain), (-1, block)),
-        position=((1, plain), *((-weight, mean) for weight, mean in halves)),
-        beyond=(*halves, (-1, block)),
-    )

@@ -5,12 +5,11 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from scalednl.lab.config import Experiment
-from scalednl.lab.recipes import CIFAR, recipes
+from scalednl.lab.recipes import CIFAR, TINY, recipes
 from scalednl.networks import network_shape
 from scalednl.options import default_init
 
 ScaleName = Literal["smoke", "lite", "paper"]
-TINY = "tiny-imagenet"
 
 
 @dataclass(frozen=True)

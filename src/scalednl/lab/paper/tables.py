@@ -1,10 +1,15 @@
-"""What the paper prints, cell by cell. Imports no torch."""
+"""What the paper prints, cell by cell; the data files of this folder. Imports no torch."""
 
-import json
-from functools import lru_cache
+from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
+import msgspec
+
+from scalednl.lab.recipes import CIFAR, TINY
+
+DATA = (*CIFAR, TINY)
+BLOCKS = ("softmax", "scaled")
 NAMES = (
     "table1_importance",
     "table2_initialization",
@@ -17,11 +22,31 @@ NAMES = (
 )
 
 
-@lru_cache(maxsize=1)
+class Place(NamedTuple):
+    """Where a number stands in a table."""
+
+    data: str
+    model: str
+    row: str
+    """The attention, or the number of heads"""
+    column: str
+
+
+class Mean(NamedTuple):
+    """A printed test error in percent, averaged over `seeds` runs."""
+
+    error: float
+    seeds: int
+
+
+def content(name: str) -> bytes:
+    """The content of a data file of this folder."""
+    return files("scalednl.lab.paper").joinpath(name).read_bytes()
+
+
+@cache
 def _everything() -> dict[str, Any]:
-    return json.loads(
-        files("scalednl.lab.paper").joinpath("tables.json").read_text(encoding="utf-8")
-    )
+    return msgspec.json.decode(content("tables.json"), type=dict[str, Any])
 
 
 def printed(name: str) -> dict[str, Any]:
@@ -30,12 +55,28 @@ def printed(name: str) -> dict[str, Any]:
     return _everything()[name]
 
 
+@cache
+def printed_means(table: str) -> dict[Place, Mean]:
+    """Every error of a table, in the order of its cells."""
+    found: dict[Place, Mean] = {}
+    for values in printed(table)["rows"]:
+        row = {**printed(table), **values}
+        name = row.get("attention") or f"{row['heads']} heads"
+        for column, error in zip(row["columns"], row["error"], strict=True):
+            found[Place(row["dataset"], row["model"], name, column)] = Mean(error, row["seeds"])
+    return found
+
+
+def mean_at(table: str, data: str, row: str, column: str, model: str = "PreResNet56") -> Mean:
+    """One error of a table; PreResNet50 is the only network of Tiny-ImageNet."""
+    return printed_means(table)[Place(data, "PreResNet50" if data == TINY else model, row, column)]
+
+
 def table3_ratio(attention: str, column: str, heads: int) -> float | None:
-    """A cell of Table 3 over that of the network without blocks; None where none is printed.
+    """A cost of Table 3 over that of the network without blocks; None where none is printed.
 
     `attention` is "scaled" or "softmax", `column` "train_step_ms" or "memory_mb".
     """
     table = printed("table3_heads")
-    cells = table[attention][column]
-    by_heads = dict(zip(table["heads"], cells, strict=True))
+    by_heads = dict(zip(table["heads"], table[attention][column], strict=True))
     return by_heads[heads] / by_heads[0] if heads in by_heads else None

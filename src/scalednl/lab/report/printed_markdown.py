@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from scalednl.lab.paper.printed_noise import DATA
+from scalednl.lab.paper.tables import DATA
 from scalednl.lab.report.formatting import data_words, minus
 from scalednl.lab.report.markdown_table import markdown_table
 

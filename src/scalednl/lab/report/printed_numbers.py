@@ -7,7 +7,6 @@ from typing import Any
 
 from scalednl.lab.charts import Dot, Row, dot_chart
 from scalednl.lab.paper.artefacts import artefacts
-from scalednl.lab.paper.contradictions import contradictions
 from scalednl.lab.paper.grids import Artefact
 from scalednl.lab.paper.printed_contrasts import (
     ASSUMED_SD,
@@ -15,23 +14,22 @@ from scalednl.lab.paper.printed_contrasts import (
     SAME,
     PrintedContrast,
     design_powers,
+    position_shares,
     printed_contrasts,
 )
 from scalednl.lab.paper.printed_noise import (
-    CIFAR,
     MULTIPLE,
-    TINY,
     Placebo,
     left_out_range,
     noise,
     noise_factor,
     pair_of_means,
     placebos,
-    position_shares,
     total,
 )
-from scalednl.lab.paper.provenance import CHOICES
+from scalednl.lab.paper.provenance import provenance
 from scalednl.lab.paper.scales import SCALES
+from scalednl.lab.recipes import CIFAR, TINY
 from scalednl.lab.report.formatting import data_words, minus
 
 CHART_START = -0.25
@@ -56,8 +54,8 @@ def printed_numbers() -> dict[str, Any]:
         "power": [
             {**asdict(item), "needed": item.needed, "power": item.power} for item in design_powers()
         ],
-        "contradictions": [asdict(item) for item in contradictions()],
-        "provenance": [asdict(choice) for choice in CHOICES],
+        "contradictions": [asdict(item) for item in provenance().contradictions],
+        "provenance": [asdict(choice) for choice in provenance().choices],
         "chart": _chart(contrasts),
     }
 
