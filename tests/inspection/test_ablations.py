@@ -24,7 +24,7 @@ from scalednl.inspection.capture import nonlocal_blocks
 from scalednl.inspection.factors import Factors
 from scalednl.inspection.singular import rank_one
 from scalednl.lab.attention.scoring import ablation_errors
-from scalednl.lab.attention.source import open_subject
+from scalednl.lab.attention.source import open_source
 from scalednl.lab.training.evaluate import evaluate_source
 from scalednl.ops.layout import rows_to_maps
 from scalednl.ops.views import merge_heads
@@ -164,11 +164,11 @@ def test_a_network_runs_all_ablations_at_once() -> None:
 def test_errors_are_of_the_test_set(tmp_path: Path) -> None:
     """The unchanged network has the error that `scalednl eval` finds; fewer images can be used."""
     path = made_run(tmp_path / "run")
-    errors = ablation_errors(open_subject(path, images=2))
+    errors = ablation_errors(open_source(path, images=2))
     assert errors is not None
     assert tuple(errors) == (*MAP_ABLATIONS, *VIEW_ABLATIONS)
     assert errors["unchanged"] == evaluate_source(path, None, None, None)["test_error_pct"]
-    fewer = ablation_errors(open_subject(path, images=2, test_images=8))
+    fewer = ablation_errors(open_source(path, images=2, test_images=8))
     assert fewer is not None
     assert errors != fewer
     assert all(error * 8 % 100 == 0 for error in fewer.values())
@@ -177,6 +177,6 @@ def test_errors_are_of_the_test_set(tmp_path: Path) -> None:
 def test_blocks_with_a_view_have_no_other_view(tmp_path: Path) -> None:
     """A network trained with a view is not tested with another one."""
     path = made_run(tmp_path / "run", view="direction")
-    errors = ablation_errors(open_subject(path, images=2))
+    errors = ablation_errors(open_source(path, images=2))
     assert errors is not None
     assert tuple(errors) == MAP_ABLATIONS

@@ -8,11 +8,7 @@ import pytest
 from PIL import Image
 
 from scalednl.errors import UsageError
-from scalednl.lab.attention.queries import cell_of, default_queries
 from scalednl.lab.attention.read_photo import read_photo
-from scalednl.lab.config import PairsConfig, RecallConfig
-from scalednl.lab.data.pairs import make_pairs
-from scalednl.lab.data.recall import make_recall
 
 GRADIENT = np.arange(12, dtype=np.uint8).reshape(3, 4) * 20
 
@@ -80,27 +76,3 @@ def test_a_picture_that_is_too_large(tmp_path: Path) -> None:
     path = _saved(tmp_path / "large.png", Image.new("1", (4000, 2000)))
     with pytest.raises(UsageError, match="4000 x 2000 pixels, and at most 4,000,000"):
         read_photo(path)
-
-
-def test_default_queries() -> None:
-    """They are in the gratings of generated images, else inside whatever size an image has."""
-    config = PairsConfig(noise=0.01, train_images=1, test_images=30)
-    _, split = make_pairs(config)
-    for pixels in split.images:
-        (row, column), blue = default_queries(pixels, "pairs")
-        red = np.abs(pixels[..., 0].astype(int) - 128) > 20
-        assert red[max(0, row - 2) : row + 3, max(0, column - 2) : column + 3].any()
-        assert blue != (row, column)
-    _, split = make_recall(RecallConfig(noise=0.01, train_images=1, test_images=30))
-    for pixels in split.images:
-        drawn = (np.abs(pixels.astype(int) - 128) > 20).any(2)
-        (row, column), (other, second) = default_queries(pixels, "recall")
-        assert column < 8
-        assert second >= 32
-        for y, x in ((row, column), (other, second)):
-            assert drawn[max(0, y - 2) : y + 3, max(0, x - 2) : x + 3].any()
-    for shape in ((1, 1, 3), (5, 3, 3)):
-        for row, column in default_queries(np.zeros(shape, np.uint8), None):
-            assert 0 <= row < shape[0]
-            assert 0 <= column < shape[1]
-    assert cell_of((31, 0), (32, 24), (16, 12)) == (15, 0)

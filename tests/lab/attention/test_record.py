@@ -14,10 +14,10 @@ from scalednl.inspection.factors import Factors
 from scalednl.inspection.scores import SOFTMAX_ONLY
 from scalednl.lab.attention import explorer
 from scalednl.lab.attention.colours import bare_picture, colour_range, palette, shrunk
-from scalednl.lab.attention.explorer import chosen_images, evened
+from scalednl.lab.attention.explorer import evened
 from scalednl.lab.attention.record import record_run
-from scalednl.lab.attention.scoring import look_at, score_subject
-from scalednl.lab.attention.source import open_subject
+from scalednl.lab.attention.scoring import observe, score_blocks
+from scalednl.lab.attention.source import chosen_images, open_source
 from scalednl.lab.records.attention import decode_rows, read_attention
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.training.evaluate import evaluate_source
@@ -50,11 +50,11 @@ def test_a_record_gives_back_every_row(tmp_path: Path, options: dict[str, Any]) 
     """Rows decoded from few bits differ from the network's by no more than the record says."""
     path = made_run(tmp_path / "run", blocks=1, **options)
     record = _record(path, images=2)
-    looks = look_at(open_subject(path))
-    assert len(record["explorer"]["images"]) == len(looks) == 6
+    observed = observe(open_source(path))
+    assert len(record["explorer"]["images"]) == len(observed) == 6
     softmax = record["blocks"][0]["attention"] == "softmax"
-    for image, look in zip(record["explorer"]["images"], looks, strict=True):
-        for vectors, seen in zip(image["blocks"], look.blocks, strict=True):
+    for image, seen_image in zip(record["explorer"]["images"], observed, strict=True):
+        for vectors, seen in zip(image["blocks"], seen_image.blocks, strict=True):
             for head in range(seen.block.heads):
                 queries = range(seen.factors.queries)
                 found = decode_rows(vectors, head, queries, softmax=softmax)
@@ -71,7 +71,8 @@ def test_what_a_record_holds(tmp_path: Path) -> None:
     assert (record["source"], record["recipe"], record["data"]) == ("run", "small", "pairs")
     assert record["images_scored"] == 40
     assert [block["name"] for block in record["blocks"]] == ["stack.0", "stack.1"]
-    scores = score_subject(open_subject(path))
+    source = open_source(path)
+    scores = score_blocks(source, source.model, source.name)
     for block, found in zip(record["blocks"], scores, strict=True):
         assert set(block["scores"]) == set(block["untrained"]) == SCORES
         summary = block["scores"]["key_share"]
@@ -101,7 +102,10 @@ def test_softmax_has_more_scores(tmp_path: Path) -> None:
 def test_all_runs_show_the_same_images(tmp_path: Path) -> None:
     """Images depend on the data alone, not on block or seed; the first of each class come first."""
     first, second = (
-        [look.index for look in open_subject(made_run(tmp_path / name, attention=name)).pictures]
+        [
+            picture.index
+            for picture in open_source(made_run(tmp_path / name, attention=name)).pictures
+        ]
         for name in ("scaled", "softmax")
     )
     assert first == second

@@ -8,7 +8,7 @@ import torch
 
 import scalednl
 from scalednl.config import NonLocalConfig
-from scalednl.lab.attention.source import open_subject
+from scalednl.lab.attention.source import open_source
 from scalednl.lab.attention.untrained import untrained
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.training.setup import initial_model
@@ -22,25 +22,25 @@ def test_it_is_the_start_of_the_run(tmp_path: Path) -> None:
     path = made_run(tmp_path / "run")
     experiment = replace(RunFolder(path).read_config()[0], seed=3)
     RunFolder(path).write_config(experiment, {})
-    found = untrained(open_subject(path, images=4))
+    found = untrained(open_source(path, images=4))
     truth = initial_model(experiment, experiment.pairs.orientations)
     assert (found.seed, found.start) == (3, "initialised with the run's seed 3")
     for (name, value), wanted in zip(
         found.model.named_parameters(), truth.parameters(), strict=True
     ):
         assert torch.equal(value, wanted), name
-    other = untrained(open_subject(path / "weights.safetensors", images=4, data="pairs"))
+    other = untrained(open_source(path / "weights.safetensors", images=4, data="pairs"))
     assert other.seed == 0
     assert not torch.equal(other.model.stem.weight, found.model.stem.weight)
 
 
 def test_batch_norm_has_the_statistics_of_the_scored_images(tmp_path: Path) -> None:
     """The first norm's mean and variance are those of its input over the scored images."""
-    subject = open_subject(made_run(tmp_path / "run"), images=40)
-    model = untrained(subject).model
+    source = open_source(made_run(tmp_path / "run"), images=40)
+    model = untrained(source).model
     assert not model.training
     with torch.no_grad():
-        maps = model.stem(torch.cat(list(subject.scored())))
+        maps = model.stem(torch.cat(list(source.scored())))
     stage = model.stages[0]
     assert isinstance(stage, torch.nn.Sequential)
     norm = stage[0].bn1
@@ -63,6 +63,6 @@ def test_a_fine_tuned_run_starts_from_its_backbone(tmp_path: Path, found: bool) 
     RunFolder(path).write_config(small(block=block, finetune=True, weights=str(weights)), {})
     if not found:
         weights.unlink()
-    start = untrained(open_subject(path, images=4))
+    start = untrained(open_source(path, images=4))
     assert torch.equal(start.model.stem.weight, plain.stem.weight) == found
     assert ("was not found" in start.start) != found

@@ -14,26 +14,11 @@ from torch import Tensor
 
 from scalednl.inspection.capture import BlockAttention
 from scalednl.inspection.factors import Factors
-from scalednl.lab.data.splits import Labels
 
-IMAGES = 6
 LARGEST = 1_200_000
 """Letters of the vectors in one record: images are left out from the end until they fit"""
 BITS = (16, 8)
 """Of a number; fewer where more would leave images out"""
-
-
-def chosen_images(labels: Labels, count: int = IMAGES) -> list[int]:
-    """The first image of every class, then the second ones, ...: `count` in all.
-
-    They depend on the data set alone, so that networks can be shown side by side.
-    """
-    seen: dict[int, int] = {}
-    turns = []
-    for index, label in enumerate(labels.tolist()):
-        turns.append((seen.get(label, 0), label, index))
-        seen[label] = seen.get(label, 0) + 1
-    return [index for _, _, index in sorted(turns)[:count]]
 
 
 def explorer_block(seen: BlockAttention, image: int, bits: int) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from scalednl.files import replacing
 from scalednl.inspection.capture import BlockAttention
 from scalednl.lab.attention.colours import COLOURS, NAMES, colour_range, palette, shrunk
 from scalednl.lab.attention.queries import Place, cell_of
-from scalednl.lab.attention.scoring import Look
+from scalednl.lab.attention.scoring import Observation
 
 DPI = 150
 STYLE: dict[Any, Any] = {
@@ -39,11 +39,11 @@ Pixels = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Panel:
+class MapPanel:
     """What one network shows in a figure."""
 
     title: str
-    look: Look
+    observed: Observation
     block: int
     heads: tuple[int, ...]
     queries: tuple[Place, ...]
@@ -52,7 +52,7 @@ class Panel:
     @property
     def seen(self) -> BlockAttention:
         """The block that is shown."""
-        return self.look.blocks[self.block]
+        return self.observed.blocks[self.block]
 
     @property
     def about(self) -> str:
@@ -60,7 +60,7 @@ class Panel:
         return f"{self.seen.block.attention}, block {self.block}"
 
 
-def draw_maps(panels: Sequence[Panel]) -> Figure:
+def draw_maps(panels: Sequence[MapPanel]) -> Figure:
     """Figure 1: a map of every network, above in the colours of the authors' release, below signed.
 
     Rows are queries and columns keys, in row-major order; of the first head that is chosen.
@@ -99,7 +99,7 @@ def draw_maps(panels: Sequence[Panel]) -> Figure:
         return figure
 
 
-def draw_overlays(panels: Sequence[Panel]) -> Figure:
+def draw_overlays(panels: Sequence[MapPanel]) -> Figure:
     """Where chosen pixels look: a row for each network and query, a column for each head.
 
     Orange is positive, purple negative; every picture has its own range, which stands below it.
@@ -127,14 +127,14 @@ def draw_overlays(panels: Sequence[Panel]) -> Figure:
     return figure
 
 
-def _cell_height(panel: Panel) -> float:
-    high, wide, _ = panel.look.picture.pixels.shape
+def _cell_height(panel: MapPanel) -> float:
+    high, wide, _ = panel.observed.picture.pixels.shape
     # A picture much taller than wide is drawn smaller within a cell of bounded height.
     return CELL * min(3.0, high / wide)
 
 
-def _draw_row(row: Sequence[Axes], panel: Panel, query: Place) -> None:
-    pixels, seen = panel.look.picture.pixels, panel.seen
+def _draw_row(row: Sequence[Axes], panel: MapPanel, query: Place) -> None:
+    pixels, seen = panel.observed.picture.pixels, panel.seen
     for axes in row:
         axes.set_axis_off()
     cell = cell_of(query, pixels.shape[:2], seen.query_size)

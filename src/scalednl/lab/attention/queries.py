@@ -7,31 +7,24 @@ from scalednl.lab.data.splits import Bytes
 
 Place = tuple[int, int]
 """Row and column in the image"""
-RED, BLUE = 0, 2
 REACH = 2
 """How far around a pixel its neighbourhood goes, in pixels"""
 
 
-def default_queries(pixels: Bytes, data: str | None) -> list[Place]:
-    """Middles of gratings of generated images; else places spread over the image.
-
-    These are the red and the blue one of `pairs`, and the strongest of each side of `recall`.
-    """
+def default_queries(pixels: Bytes, *, generated: bool) -> list[Place]:
+    """Places spread over an image; in generated images, a grating at each edge."""
     height, width = pixels.shape[:2]
-    if data == "recall":
-        middle = width // 2
-        (row, column), (other, second) = (
-            _strongest(half.max(2)) for half in (pixels[:, :middle], pixels[:, middle:])
-        )
-        return [(row, column), (other, middle + second)]
-    if data == "pairs":
-        return [_strongest(pixels[..., channel]) for channel in (RED, BLUE)]
-    return [(height // 2, width // 2), (height // 4, width // 4), (3 * height // 4, width // 2)]
+    if not generated:
+        return [(height // 2, width // 2), (height // 4, width // 4), (3 * height // 4, width // 2)]
+    middle = width // 2
+    row, column = _strongest(pixels[:, :middle])
+    other_row, other_column = _strongest(pixels[:, middle:])
+    return [(row, column), (other_row, middle + other_column)]
 
 
-def _strongest(channel: Bytes) -> Place:
-    """Where a channel varies most about its mean, in a neighbourhood."""
-    energy = (channel.astype(np.float64) - channel.mean()) ** 2
+def _strongest(pixels: Bytes) -> Place:
+    """Where colours vary most about their mean, in a neighbourhood."""
+    energy = ((pixels - pixels.mean((0, 1))) ** 2).sum(2)
     for axis in (0, 1):
         energy = _smoothed(energy, axis)
     row, column = np.unravel_index(int(energy.argmax()), energy.shape)

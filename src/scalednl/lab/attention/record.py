@@ -1,29 +1,20 @@
 """The record of a network's attention: scores, bare maps, and the vectors for an explorer."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from scalednl.errors import CommandError
-from scalednl.files import replacing
+from scalednl.files import replacing, writing_to
 from scalednl.inspection.capture import BlockAttention
 from scalednl.lab.attention import explorer
 from scalednl.lab.attention.colours import COLOURS, bare_picture, colour_range, shrunk
 from scalednl.lab.attention.explorer import encode_png, explorer_block, letters_of
-from scalednl.lab.attention.scoring import (
-    BlockScores,
-    Look,
-    ablation_errors,
-    look_at,
-    score_subject,
-)
-from scalednl.lab.attention.source import Subject, open_subject
-from scalednl.lab.attention.untrained import untrained
+from scalednl.lab.attention.scoring import BlockScores, Observation, Scores, observe, score
+from scalednl.lab.attention.source import NetworkSource, open_source
 from scalednl.lab.records import origin
-from scalednl.lab.records.attention import write_attention
+from scalednl.lab.records.attention import SCHEMA, write_attention
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.stats import summarise
 
@@ -35,8 +26,8 @@ def record_run(
     test_images: int | None = None,
     root: str | Path | None = None,
     quiet: bool = True,
-) -> Path:
-    """Look at the blocks of a finished run, and write the record to its `attention` folder.
+) -> None:
+    """Score the blocks of a finished run, and write the record to its `attention` folder.
 
     Args:
         path: the run directory.
@@ -47,76 +38,71 @@ def record_run(
     """
     path = Path(path)
     root = None if root is None else Path(root)
-    subject = open_subject(path, images=images, test_images=test_images, root=root)
-    return write_record(subject, look_at(subject), RunFolder(path).attention, quiet=quiet)
+    source = open_source(path, images=images, test_images=test_images, root=root)
+    observations = observe(source)
+    write_record(source, observations, score(source, quiet), RunFolder(path).attention)
 
 
 def write_record(
-    subject: Subject, looks: Sequence[Look], folder: Path, *, quiet: bool = True
-) -> Path:
-    """Score a network and write all that was seen of it; gives the path of the JSON."""
-    record = describe(subject, looks, quiet=quiet)
-    try:
+    source: NetworkSource, observations: Sequence[Observation], scores: Scores, folder: Path
+) -> dict[str, Any]:
+    """Write the record of a network and its bare maps into a folder; returns the record."""
+    record = describe(source, observations, scores)
+    with writing_to(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        record["maps"] = write_maps(looks[0], folder)
-        return write_attention(folder, record)
-    except OSError as error:
-        raise CommandError(f"{folder} cannot be written: {error.strerror}") from error
+        record["maps"] = write_maps(observations[0], folder)
+        write_attention(folder, record)
+    return record
 
 
-def describe(subject: Subject, looks: Sequence[Look], *, quiet: bool = True) -> dict[str, Any]:
-    """The record as plain values, without its bare maps; scores and tests the network."""
-    start = untrained(subject)
-    trained_scores = score_subject(subject, quiet=quiet)
-    start_scores = score_subject(subject, start.model, quiet=quiet)
-    config, experiment = subject.model.config, subject.experiment
+def describe(
+    source: NetworkSource, observations: Sequence[Observation], scores: Scores
+) -> dict[str, Any]:
+    """The record as plain values, without its bare maps."""
+    config, experiment = source.model.config, source.experiment
     assert config is not None
-    first = looks[0].blocks
+    first = observations[0].blocks
+    alike = [observed for observed in observations if _same_sizes(observed, first)]
     return {
-        "source": subject.name,
+        "schema": SCHEMA,
+        "source": source.name,
         "recipe": experiment.recipe if experiment else None,
         "seed": experiment.seed if experiment else None,
-        "data": None if subject.batches is None else subject.info.name,
+        "data": None if source.batches is None else source.info.name,
         "model": config.name,
         "position": config.position,
         "origin": origin(threads=torch.get_num_threads()).as_dict(),
-        "images_scored": subject.images,
+        "images_scored": source.images,
         "blocks": [
-            {
-                **_described(seen),
-                **_summaries(subject.name, found),
-                "untrained": _summaries(f"{subject.name}, untrained,", before)["scores"],
-            }
-            for seen, found, before in zip(first, trained_scores, start_scores, strict=True)
+            {**_described(seen), **_summaries(found), "untrained": _summaries(before)["scores"]}
+            for seen, found, before in zip(first, scores.trained, scores.untrained, strict=True)
         ],
-        "untrained": {"seed": start.seed, "start": start.start},
-        "ablations": _ablations(subject, quiet),
+        "untrained": {"seed": scores.start.seed, "start": scores.start.start},
+        "ablations": _ablations(source, scores.ablation_error_pct),
         "maps": [],
-        "explorer": explore([look for look in looks if _same_sizes(look, first)], len(looks)),
+        "explorer": explore(alike, len(observations)),
     }
 
 
-def _ablations(subject: Subject, quiet: bool) -> dict[str, Any] | None:
-    errors = ablation_errors(subject, quiet)
-    if errors is None or subject.tested is None:
-        return None
-    return {"images": subject.tested.images, "error_pct": errors}
+def _ablations(source: NetworkSource, error_pct: dict[str, float]) -> dict[str, Any] | None:
+    tested = source.tested
+    return {"images": tested.images, "error_pct": error_pct} if tested and error_pct else None
 
 
-def explore(looks: Sequence[Look], wanted: int) -> dict[str, Any]:
+def explore(observations: Sequence[Observation], wanted: int) -> dict[str, Any]:
     """Vectors of as many images as fit, and how many were left out."""
     for bits in explorer.BITS:
-        fits = explorer.LARGEST // letters_of(looks[0].blocks, bits)
-        if fits >= len(looks):
+        fits = explorer.LARGEST // letters_of(observations[0].blocks, bits)
+        if fits >= len(observations):
             break
-    images = [_explored(look, bits) for look in looks[:fits]]
+    images = [_explored(observed, bits) for observed in observations[:fits]]
     return {"images": images, "left_out": wanted - len(images)}
 
 
-def write_maps(look: Look, folder: Path) -> list[dict[str, Any]]:
+def write_maps(observed: Observation, folder: Path) -> list[dict[str, Any]]:
     """Bare pictures of every map of an image that can be built whole, in both colour maps."""
     written = []
-    for number, seen in enumerate(look.blocks):
+    for number, seen in enumerate(observed.blocks):
         if seen.factors.is_large:
             continue
         for head in range(seen.block.heads):
@@ -146,34 +132,31 @@ def _described(seen: BlockAttention) -> dict[str, Any]:
     }
 
 
-def _summaries(name: str, scores: BlockScores) -> dict[str, Any]:
+def _summaries(scores: BlockScores) -> dict[str, Any]:
     """Heads averaged in every image, then summarised over images; and every head's mean."""
-    values = {**{n: v.mean(1) for n, v in scores.maps.items()}, **scores.branch}
-    found: Mapping[str, list[float]] = {n: v.tolist() for n, v in values.items()}
-    if not all(math.isfinite(number) for numbers in found.values() for number in numbers):
-        raise CommandError(f"{name} computes numbers that are not finite: did it diverge?")
+    values = {**{name: found.mean(1) for name, found in scores.maps.items()}, **scores.branch}
     return {
-        "scores": {n: summarise(numbers).as_dict() for n, numbers in found.items()},
-        "head_scores": {n: v.mean(0).tolist() for n, v in scores.maps.items()},
+        "scores": {name: summarise(found.tolist()).as_dict() for name, found in values.items()},
+        "head_scores": {name: found.mean(0).tolist() for name, found in scores.maps.items()},
     }
 
 
-def _explored(look: Look, bits: int) -> dict[str, Any]:
-    height, width, _ = look.picture.pixels.shape
+def _explored(observed: Observation, bits: int) -> dict[str, Any]:
+    height, width, _ = observed.picture.pixels.shape
     return {
-        "index": look.picture.index,
-        "label": look.picture.label,
-        "predicted": look.predicted,
+        "index": observed.picture.index,
+        "label": observed.picture.label,
+        "predicted": observed.predicted,
         "height": height,
         "width": width,
-        "png": encode_png(look.picture.pixels),
-        "blocks": [explorer_block(seen, 0, bits) for seen in look.blocks],
+        "png": encode_png(observed.picture.pixels),
+        "blocks": [explorer_block(seen, 0, bits) for seen in observed.blocks],
     }
 
 
-def _same_sizes(look: Look, first: Sequence[BlockAttention]) -> bool:
+def _same_sizes(observed: Observation, first: Sequence[BlockAttention]) -> bool:
     """Photos may differ in size; a record's blocks have one."""
     return all(
         (a.query_size, a.key_size) == (b.query_size, b.key_size)
-        for a, b in zip(look.blocks, first, strict=True)
+        for a, b in zip(observed.blocks, first, strict=True)
     )

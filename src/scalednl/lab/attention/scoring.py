@@ -1,7 +1,7 @@
-"""A network run over its images: scores of every block, and what it saw of each picture."""
+"""A network run over its images: what it attends to in each picture, and its blocks' scores."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -13,7 +13,8 @@ from scalednl.inspection.ablations import ablated_classes, ablations_of
 from scalednl.inspection.capture import BlockAttention, capture_attention
 from scalednl.inspection.scores import score_maps
 from scalednl.inspection.view_shares import PARTS, kept_by_view
-from scalednl.lab.attention.source import Picture, Subject
+from scalednl.lab.attention.source import NetworkSource, Picture
+from scalednl.lab.attention.untrained import Untrained, untrained
 from scalednl.lab.console import Advance, track
 from scalednl.models.residual import ResidualNetwork
 
@@ -22,7 +23,7 @@ PerImage = Float[Tensor, "images"]
 
 
 @dataclass(frozen=True)
-class Look:
+class Observation:
     """One picture, and what every block attended to in it."""
 
     picture: Picture
@@ -39,38 +40,59 @@ class BlockScores:
 
 
 @torch.no_grad()
-def look_at(subject: Subject) -> list[Look]:
+def observe(source: NetworkSource) -> list[Observation]:
     """Every picture through the network."""
-    looks = []
-    for picture in subject.pictures:
-        with capture_attention(subject.model) as seen, _explained(subject.name):
-            classes = subject.model(subject.input_of(picture))[0]
+    found = []
+    for picture in source.pictures:
+        with capture_attention(source.model) as seen, _explained(source.name):
+            classes = source.model(source.input_of(picture))[0]
         if not torch.isfinite(classes).all():
-            raise CommandError(
-                f"{subject.name} computes numbers that are not finite: did it diverge?"
-            )
-        looks.append(Look(picture, subject.class_names[int(classes.argmax())], tuple(seen)))
-    return looks
+            raise _not_finite(source.name)
+        found.append(Observation(picture, source.class_names[int(classes.argmax())], tuple(seen)))
+    return found
+
+
+@dataclass(frozen=True)
+class Scores:
+    """All scores of a network, before and after training."""
+
+    trained: list[BlockScores]
+    untrained: list[BlockScores]
+    start: Untrained
+    ablation_error_pct: dict[str, float]
+    """Test error as trained and with the maps of all blocks replaced; empty without labels, and
+    where maps are too large to be formed"""
+
+
+def score(source: NetworkSource, quiet: bool = True) -> Scores:
+    """Score a network and its initialisation, and test it with its maps replaced."""
+    start = untrained(source)
+    return Scores(
+        score_blocks(source, source.model, source.name, quiet),
+        score_blocks(source, start.model, f"{source.name} (untrained)", quiet),
+        start,
+        ablation_errors(source, quiet),
+    )
 
 
 @torch.no_grad()
-def score_subject(
-    subject: Subject, model: ResidualNetwork | None = None, quiet: bool = True
+def score_blocks(
+    source: NetworkSource, model: ResidualNetwork, name: str, quiet: bool = True
 ) -> list[BlockScores]:
-    """Every score of every block, image by image; of none where its maps are too large.
-
-    `model` None is the subject's own; another one must have the same blocks.
-    """
-    model = subject.model if model is None else model
-    what = subject.name if model is subject.model else f"{subject.name}, untrained"
+    """Every score of every block, image by image; of none where its maps are too large."""
     found: list[list[BlockScores]] = []
-    with _progress(f"scoring {what}", subject.images, quiet) as advance:
-        for images in subject.scored():
-            with capture_attention(model) as seen, _explained(subject.name):
+    with _progress(f"scoring {name}", source.images, quiet) as advance:
+        for images in source.scored():
+            with capture_attention(model) as seen, _explained(name):
                 model(images)
             found.append([score_block(block) for block in seen])
             advance(len(images))
-    return [_joined(parts) for parts in zip(*found, strict=True)]
+    joined = [_joined(parts) for parts in zip(*found, strict=True)]
+    if not all(
+        v.isfinite().all() for one in joined for v in (*one.maps.values(), *one.branch.values())
+    ):
+        raise _not_finite(name)
+    return joined
 
 
 def score_block(seen: BlockAttention) -> BlockScores:
@@ -83,61 +105,51 @@ def score_block(seen: BlockAttention) -> BlockScores:
 
 
 @torch.no_grad()
-def ablation_errors(subject: Subject, quiet: bool = True) -> dict[str, float] | None:
-    """Test error in percent, as trained and with the maps of all blocks replaced.
-
-    See `analysis.ablations`. A prediction that is not finite is wrong. None where there are no
-    labels, and where maps are too large to be formed.
-    """
-    if subject.tested is None or _maps_are_large(subject):
-        return None
-    names = ablations_of(subject.model)
+def ablation_errors(source: NetworkSource, quiet: bool = True) -> dict[str, float]:
+    """Test errors of `inspection.ablations`; a prediction that is not finite is wrong."""
+    if source.tested is None or _maps_are_large(source):
+        return {}
+    names = ablations_of(source.model)
     wrong = torch.zeros(len(names), dtype=torch.long)
-    with _progress(f"testing {subject.name}", subject.tested.images, quiet) as advance:
-        for batch in subject.tested.epoch(0):
-            classes = ablated_classes(subject.model, batch.images, names)
+    with _progress(f"testing {source.name}", source.tested.images, quiet) as advance:
+        for batch in source.tested.epoch(0):
+            classes = ablated_classes(source.model, batch.images, names)
             right = (classes.argmax(2) == batch.labels) & classes.isfinite().all(2)
             wrong += (~right).sum(1)
             advance(len(batch.images))
-    errors = (100 * wrong.double() / subject.tested.images).tolist()
+    errors = (100 * wrong.double() / source.tested.images).tolist()
     return dict(zip(names, errors, strict=True))
 
 
-def _maps_are_large(subject: Subject) -> bool:
-    with capture_attention(subject.model) as seen:
-        subject.model(subject.input_of(subject.pictures[0]))
+def _maps_are_large(source: NetworkSource) -> bool:
+    with capture_attention(source.model) as seen:
+        source.model(source.input_of(source.pictures[0]))
     return any(block.factors.is_large for block in seen)
 
 
 def _joined(parts: tuple[BlockScores, ...]) -> BlockScores:
-    """Those of all batches; a score that one of them lacks is left out."""
-    maps = {name: [part.maps.get(name) for part in parts] for name in parts[0].maps}
-    branch = {name: [part.branch.get(name) for part in parts] for name in parts[0].branch}
-    return BlockScores(_whole(maps), _whole(branch))
+    """The scores of all batches; a score that one of them lacks is left out."""
+    maps, branches = [part.maps for part in parts], [part.branch for part in parts]
+    return BlockScores(_concatenated(maps), _concatenated(branches))
 
 
-def _whole(lists: dict[str, list[Tensor | None]]) -> dict[str, Tensor]:
-    found = {}
-    for name, values in lists.items():
-        tensors = [value for value in values if value is not None]
-        if len(tensors) == len(values):
-            found[name] = torch.cat(tensors)
-    return found
+def _concatenated(parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    names = [name for name in parts[0] if all(name in part for part in parts)]
+    return {name: torch.cat([part[name] for part in parts]) for name in names}
+
+
+def _not_finite(name: str) -> CommandError:
+    return CommandError(f"{name} computes numbers that are not finite: did it diverge?")
 
 
 @contextmanager
 def _explained(name: str) -> Iterator[None]:
-    """What a block says about an image that is too small for it, as a sentence."""
+    """Turn a block's error about an image that is too small for it into a sentence."""
     try:
         yield
     except ValueError as error:
         raise CommandError(f"{name} cannot take this image: {error}") from error
 
 
-@contextmanager
-def _silent() -> Iterator[Advance]:
-    yield lambda _: None
-
-
-def _progress(what: str, total: int, quiet: bool) -> AbstractContextManager[Callable[[int], None]]:
-    return _silent() if quiet else track(what, total)
+def _progress(what: str, total: int, quiet: bool) -> AbstractContextManager[Advance]:
+    return nullcontext(lambda _: None) if quiet else track(what, total)

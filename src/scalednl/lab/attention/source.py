@@ -10,21 +10,23 @@ from torch import Generator, Tensor
 
 from scalednl.errors import CommandError, UsageError
 from scalednl.inspection.capture import nonlocal_blocks
-from scalednl.lab.attention.explorer import chosen_images
 from scalednl.lab.attention.read_photo import read_photo
 from scalednl.lab.config import Experiment
+from scalednl.lab.config.limits import check_at_least
 from scalednl.lab.data import ImageData
 from scalednl.lab.data.augment import Normaliser
 from scalednl.lab.data.batches import Batches
 from scalednl.lab.data.catalogue import CATALOGUE, DataInfo, find_info
 from scalednl.lab.data.gratings import turn_names
-from scalednl.lab.data.splits import Bytes
+from scalednl.lab.data.splits import Bytes, Labels
 from scalednl.lab.training.evaluate import TEST_BATCH
 from scalednl.lab.training.setup import experiment_data, test_crop
 from scalednl.lab.training.trained import check_classes, source_experiment, source_model
 from scalednl.models.residual import ResidualNetwork
 
 BATCH = 50
+IMAGES = 6
+"""Test images that are shown"""
 DEFAULT_NORMALISATION = "cifar10"
 """Whose mean and deviation photos are given, where nothing says what a network was trained on"""
 
@@ -41,7 +43,7 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Subject:
+class NetworkSource:
     """A network, the pictures to show of it, and the images to score it on."""
 
     path: Path
@@ -58,8 +60,14 @@ class Subject:
 
     @property
     def name(self) -> str:
-        """Of the run or file, without its folder."""
+        """The name of the run or file, without its folder."""
         return self.path.resolve().name
+
+    @property
+    def shows_generated_images(self) -> bool:
+        """Whether its pictures are of a generated data set."""
+        generated = self.experiment is not None and self.experiment.generated is not None
+        return generated and self.batches is not None
 
     def input_of(self, picture: Picture) -> Tensor:
         """A batch of one."""
@@ -79,7 +87,7 @@ class Subject:
         return len(self.pictures) if self.batches is None else self.batches.images
 
 
-def open_subject(
+def open_source(
     path: Path,
     *,
     images: int = 500,
@@ -87,14 +95,12 @@ def open_subject(
     photos: Sequence[Path] = (),
     data: str | None = None,
     root: Path | None = None,
-) -> Subject:
+) -> NetworkSource:
     """The network of a run directory or a weights file, on test images or on photos.
 
     `images` are scored; the network is tested on `test_images`, or all there are if that is None.
     """
-    for flag, count in (("images", images), ("test-images", test_images)):
-        if count is not None and count < 1:
-            raise UsageError(f"--{flag} must be at least 1, got {count}")
+    check_at_least(1, images=images, test_images=test_images)
     info = None if data is None else find_info(data)
     experiment = source_experiment(path, data)
     if experiment is None and not photos:
@@ -114,15 +120,28 @@ def open_subject(
             Picture(read_photo(photo), photo.name, index, None)
             for index, photo in enumerate(photos)
         ]
-        return Subject(path, model, experiment, info, names, pictures, None, None)
+        return NetworkSource(path, model, experiment, info, names, pictures, None, None)
     assert experiment is not None
-    # Limits are a run's own affair: the images shown must be the same for all.
+    # Without the run's own limits, so that all runs show the same images.
     found = experiment_data(replace(experiment, limit=None, test_limit=None), root)
     check_classes(path, model, found)
     pictures = _test_pictures(experiment, found)
     scored = _batches(experiment, found, images, BATCH)
     tested = _batches(experiment, found, test_images, TEST_BATCH)
-    return Subject(path, model, experiment, info, found.class_names, pictures, scored, tested)
+    return NetworkSource(path, model, experiment, info, found.class_names, pictures, scored, tested)
+
+
+def chosen_images(labels: Labels, count: int = IMAGES) -> list[int]:
+    """The first image of every class, then the second ones, ...: `count` in all.
+
+    They depend on the data set alone, so that networks can be shown side by side.
+    """
+    seen: dict[int, int] = {}
+    turns = []
+    for index, label in enumerate(labels.tolist()):
+        turns.append((seen.get(label, 0), label, index))
+        seen[label] = seen.get(label, 0) + 1
+    return [index for _, _, index in sorted(turns)[:count]]
 
 
 def _batches(experiment: Experiment, data: ImageData, count: int | None, batch: int) -> Batches:

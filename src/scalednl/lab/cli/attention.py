@@ -63,18 +63,18 @@ def attention(
     """
     import json as encoder
 
-    from scalednl.lab.attention.run import Choices, show
+    from scalednl.lab.attention.run import DrawOptions, inspect_sources
     from scalednl.lab.machine import use_threads
 
     if not sources:
         raise UsageError("name a run directory, or a file of scalednl.save_model")
     use_threads(threads)
-    choices = Choices(
+    options = DrawOptions(
         int(block) if block.isdecimal() else block, head, tuple(_place(text) for text in queries)
     )
-    shown = show(
+    found = inspect_sources(
         sources,
-        choices,
+        options,
         photos=photos,
         images=images,
         test_images=test_images,
@@ -84,11 +84,11 @@ def attention(
         quiet=json,
     )
     if json:
-        print(encoder.dumps(shown.records, indent=2))
+        print(encoder.dumps(found.records, indent=2))
         return
-    for record in shown.records:
+    for record in found.records:
         _print(record)
-    print("\n".join(str(path) for path in shown.written))
+    print("\n".join(str(path) for path in found.paths))
 
 
 def _place(text: str) -> tuple[int, int]:
