@@ -81,12 +81,12 @@ def main(options: Options) -> None:
             outcome = run(wanted, folder, settings, quiet=True)
     else:
         outcome = run(wanted, folder, settings, quiet=True)
-    words = f"{folder.name}: test error {outcome.result['test_error_pct']['last']:.1f} %"
+    words = f"{folder.name}: test error {outcome.result.test_error_pct.last:.1f} %"
     if not options.same_for_all and wanted.block.blocks:
         with same_for_all_queries():
             found = evaluate_source(folder, None, None, None)
         words += f", with the mean row for all queries {found['test_error_pct']:.1f} %"
-    print(f"{words}, {outcome.result['seconds']:.0f} s", flush=True)
+    print(f"{words}, {outcome.result.seconds:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

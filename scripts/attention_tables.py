@@ -44,7 +44,7 @@ def main() -> None:
 def record_of(run: Path, root: Path | None) -> Record:
     """The record of a finished run; made now if it is missing or has too few images."""
     result = RunFolder(run).read_result()
-    if result is None or result["status"] != "finished":
+    if result is None or result.status != "finished":
         raise CommandError(f"{run} is not a finished run")
     folder = RunFolder(run).attention
     record = read_attention(folder)

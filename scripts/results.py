@@ -18,7 +18,8 @@ from scalednl.lab.paper.grids import cifar56
 from scalednl.lab.paper.scales import SCALES, PaperSetting
 from scalednl.lab.records.attention import FILE, read_attention
 from scalednl.lab.records.run import RunFolder
-from scalednl.lab.report.aggregate import Runs, by_cell, describe_block
+from scalednl.lab.records.runs import Cells, by_cell, find_runs, read_run
+from scalednl.lab.report.aggregate import describe_block
 from scalednl.lab.report.content import build_content
 from scalednl.lab.report.formatting import (
     bound,
@@ -30,7 +31,6 @@ from scalednl.lab.report.formatting import (
     printed,
 )
 from scalednl.lab.report.markdown_table import markdown_table
-from scalednl.lab.report.runs import find_runs
 from scalednl.lab.report.write import write_report
 from scalednl.lab.stats import summarise
 from scripts.parts import with_parts
@@ -59,8 +59,7 @@ def collect(source: Path, target: Path) -> int:
     """Copy what a report needs of every run that has ended; nothing that only training needs."""
     count = 0
     for path in sorted(source.iterdir()):
-        result = RunFolder(path).read_result() if (path / "result.json").is_file() else None
-        if result is None or result["status"] not in ("finished", "diverged"):
+        if not read_run(path).has_ended:
             continue
         folder = target / path.name
         folder.mkdir(parents=True, exist_ok=True)
@@ -96,15 +95,15 @@ def parts(page: str) -> dict[str, str]:
     }
 
 
-def _runs() -> Runs:
+def _runs() -> Cells:
     return by_cell(find_runs([RUNS]) if RUNS.is_dir() else [])
 
 
-def _error(setting: PaperSetting, runs: Runs) -> str:
+def _error(setting: PaperSetting, runs: Cells) -> str:
     """Mean ± standard deviation (n), or nothing."""
     experiment = SCALE.experiment(setting)
     members = [] if experiment is None else runs.get(experiment.cell, ())
-    errors = [value for run in members if run.counts and (value := run.error("last")) is not None]
+    errors = [value for run in members if run.counts and (value := run.last_error) is not None]
     if not errors:
         return ""
     found = summarise(errors)
@@ -134,7 +133,7 @@ def lines_table() -> str:
     for line in evidence_lines():
         trainings = [experiment for _, experiment in line.artefact.trainings(SCALE)]
         ended = [
-            sum(run.status in ("finished", "diverged") for run in runs.get(one.cell, ()))
+            sum(run.state in ("finished", "diverged") for run in runs.get(one.cell, ()))
             for one in trainings
         ]
         names = "; ".join(

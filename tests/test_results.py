@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from scalednl.lab.records.run import RunFolder
+from scalednl.lab.records.runs import read_run
 from scripts.parts import with_parts
 from scripts.results import PAGES, RECORDS, RUNS, collect, parts
 from tests.lab.training.builders import SETTINGS, small
@@ -23,12 +24,11 @@ def test_pages_show_the_records(name: str) -> None:
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
 def test_a_record_has_its_origin_and_predictions(path: Path) -> None:
     """Every run has a commit, a result, and predictions that no folder of a machine stands in."""
-    folder = RunFolder(path)
-    result = folder.read_result()
-    assert result is not None
-    assert result["origin"]["commit"]
-    if result["status"] == "finished":
-        assert folder.read_predictions() is not None
+    run = read_run(path)
+    assert run.has_ended, run.note
+    assert run.origin.commit
+    if run.state == "finished":
+        assert RunFolder(path).read_predictions() is not None
     for name in ("config.json", "result.json"):
         assert '"/' not in (path / name).read_text(encoding="utf-8")
 

@@ -7,7 +7,7 @@ import torch
 
 import scalednl
 from scalednl.config import NonLocalConfig
-from scalednl.lab.records.run import RunFolder
+from scalednl.lab.records.run import RunFolder, RunSetup
 from tests.lab.training.builders import small
 from tests.support import randomise
 
@@ -21,7 +21,7 @@ def made_run(path: Path, **block: Any) -> Path:
     experiment = small(block=NonLocalConfig(**options))
     path.mkdir(parents=True)
     run = RunFolder(path)
-    run.write_config(experiment, {})
+    run.write_config(experiment, RunSetup())
     classes = experiment.pairs.orientations
     model = scalednl.create_model(experiment.model, classes, experiment.block, experiment.position)
     if model.stack is not None:

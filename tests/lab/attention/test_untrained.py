@@ -10,7 +10,7 @@ import scalednl
 from scalednl.config import NonLocalConfig
 from scalednl.lab.attention.source import open_source
 from scalednl.lab.attention.untrained import untrained
-from scalednl.lab.records.run import RunFolder
+from scalednl.lab.records.run import RunFolder, RunSetup
 from scalednl.lab.training.setup import initial_model
 from tests.lab.attention.builders import made_run
 from tests.lab.training.builders import small
@@ -21,7 +21,7 @@ def test_it_is_the_start_of_the_run(tmp_path: Path) -> None:
     """Every parameter is that of `initial_model` for the run's recipe and seed."""
     path = made_run(tmp_path / "run")
     experiment = replace(RunFolder(path).read_config()[0], seed=3)
-    RunFolder(path).write_config(experiment, {})
+    RunFolder(path).write_config(experiment, RunSetup())
     found = untrained(open_source(path, images=4))
     truth = initial_model(experiment, experiment.pairs.orientations)
     assert (found.seed, found.start) == (3, "initialised with the run's seed 3")
@@ -60,7 +60,9 @@ def test_a_fine_tuned_run_starts_from_its_backbone(tmp_path: Path, found: bool) 
     scalednl.save_model(plain, weights)
     path = made_run(tmp_path / "run")
     block = NonLocalConfig(blocks=2, norm_init=1.0, order="associative")
-    RunFolder(path).write_config(small(block=block, finetune=True, weights=str(weights)), {})
+    RunFolder(path).write_config(
+        small(block=block, finetune=True, weights=str(weights)), RunSetup()
+    )
     if not found:
         weights.unlink()
     start = untrained(open_source(path, images=4))

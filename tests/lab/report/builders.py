@@ -3,56 +3,58 @@
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from scalednl.lab.config import Experiment
 from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.scales import SCALES, run_name
-from scalednl.lab.records import origin
-from scalednl.lab.records.run import RunFolder
+from scalednl.lab.records import Origin, origin
+from scalednl.lab.records.run import (
+    Epoch,
+    ErrorSummary,
+    Result,
+    RunFolder,
+    RunSetup,
+    Status,
+)
+from scalednl.lab.records.runs import PRECISIONS
 
 
 @cache
-def _made() -> dict[str, Any]:
-    return origin(threads=2).as_dict()
+def _made() -> Origin:
+    return origin(threads=2)
 
 
 def write_run(
     folder: Path,
     experiment: Experiment,
     errors: list[float],
-    status: str = "finished",
-    **result: Any,
+    status: Status = "finished",
+    *,
+    precision: str = PRECISIONS["fp32"],
+    date: str | None = None,
 ) -> RunFolder:
     """A run with these test errors, one an epoch."""
     folder.mkdir(parents=True, exist_ok=True)
     run = RunFolder(folder)
     made = _made()
-    run.write_config(experiment, {"settings": {}, "train_images": 5000, "origin": made})
+    run.write_config(experiment, RunSetup(train_images=5000, origin=made, precision=precision))
     run.write_epochs(
-        [
-            {"epoch": i, "test_error_pct": error, "seconds": float(i)}
-            for i, error in enumerate(errors)
-        ]
+        [Epoch(epoch=i, test_error_pct=error, seconds=float(i)) for i, error in enumerate(errors)]
     )
     best = min(errors, default=None)
-    run.write_result(
-        {
-            "status": status,
-            "recipe": experiment.recipe,
-            "seed": experiment.seed,
-            "test_error_pct": {
-                "last": errors[-1] if errors else None,
-                "best": best,
-                "best_epoch": errors.index(best) if best is not None else None,
-            },
-            "seconds": 12.0,
-            "images_per_second": 900.0,
-            "parameters": 1234,
-            "origin": made,
-            **result,
-        }
+    found = Result(
+        status=status,
+        recipe=experiment.recipe,
+        seed=experiment.seed,
+        test_error_pct=ErrorSummary(errors[-1], best, errors.index(best))
+        if best is not None
+        else ErrorSummary(),
+        seconds=12.0,
+        images_per_second=900.0,
+        parameters=1234,
+        origin=made if date is None else replace(made, date=date),
     )
+    run.write_result(found)
     return run
 
 

@@ -12,7 +12,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from scalednl.lab.recipes import find_recipe
-from scalednl.lab.report.runs import find_runs
+from scalednl.lab.records.runs import PRECISIONS, find_runs
 from scalednl.lab.report.write import write_report
 from tests.lab.report.builders import cell_experiment, write_cell, write_run
 
@@ -86,7 +86,7 @@ def test_nested_files_and_names_of_any_bytes(tmp_path: Path) -> None:
     write_run(Path(odd), replace(EXPERIMENT, seed=2), [20.0])
     (tmp_path / "result.json").write_text("{}")
     write_report([tmp_path], tmp_path / "report.html")
-    status = {run.name: run.status for run in find_runs([tmp_path])}
+    status = {run.name: run.state for run in find_runs([tmp_path])}
     assert status == {"fine": "finished", "deep": "damaged", "od?d": "finished"}
 
 
@@ -106,10 +106,7 @@ def test_of_one_seed_the_run_further_on_counts(tmp_path: Path) -> None:
     """A second run of a training and seed is set aside, and said to be."""
     write_run(tmp_path / "cut", EXPERIMENT, [60.0], status="interrupted")
     write_run(tmp_path / "whole", EXPERIMENT, [50.0, 20.0])
-    half = write_run(tmp_path / "half", EXPERIMENT, [10.0])
-    config = json.loads((half.path / "config.json").read_text())
-    config["run"]["precision"] = "bf16-mixed"
-    (half.path / "config.json").write_text(json.dumps(config))
+    write_run(tmp_path / "half", EXPERIMENT, [10.0], precision=PRECISIONS["bf16"])
     page = write_report([tmp_path], tmp_path / "report.html")
     numbers = json.loads(page.with_suffix(".json").read_text())
     table = next(t for t in numbers["tables"] if t["name"] == "table1_importance")
@@ -119,6 +116,23 @@ def test_of_one_seed_the_run_further_on_counts(tmp_path: Path) -> None:
     problems = {run["name"]: run["problem"] for run in numbers["runs"]}
     assert problems["cut"].startswith("set aside")
     assert problems["whole"] == problems["half"] == ""
+    (other,) = numbers["others"]
+    assert (other["ours"]["last"]["mean"], other["ours"]["runs"]) == (10.0, ["half"])
+    assert "bf16-mixed" in other["trained"]
+
+
+def test_runs_of_half_precision_alone(tmp_path: Path) -> None:
+    """A report over bf16 runs shows them beside each other, in no table of the paper."""
+    for seed in range(2):
+        for name, error in (("pairs-scaled", 20.0), ("pairs-softmax", 30.0)):
+            one = replace(find_recipe(name), seed=seed)
+            write_run(tmp_path / f"{name}{seed}", one, [error], precision=PRECISIONS["bf16"])
+    page = write_report([tmp_path], tmp_path / "report.html")
+    numbers = json.loads(page.with_suffix(".json").read_text())
+    assert not any(table["has_ours"] for table in numbers["tables"])
+    gaps = {row["recipe"]: row["ours"]["difference"] for row in numbers["others"]}
+    assert gaps["pairs-softmax"] is None
+    assert gaps["pairs-scaled"]["mean"] == -10.0
 
 
 def test_markdown_keeps_its_columns(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.claims import DIVERGED, Claim, claims, main_claims
 from scalednl.lab.paper.rules import PRIMARY, RULES
 from scalednl.lab.paper.scales import SCALES
-from scalednl.lab.report.aggregate import by_cell
-from scalednl.lab.report.runs import Run, find_runs
+from scalednl.lab.records.run import Status
+from scalednl.lab.records.runs import RunRecord, by_cell, find_runs
 from scalednl.lab.report.verdicts import Verdict, corrected, judge, judge_all
 from scalednl.lab.stats import estimate, pooled
 from tests.lab.report.builders import write_cell, write_run
@@ -32,7 +32,7 @@ def _claim(name: str) -> Claim:
     return next(claim for claim in claims() if claim.name == name)
 
 
-def _no_score(_: Run, __: str) -> None:
+def _no_score(_: RunRecord, __: str) -> None:
     return None
 
 
@@ -173,7 +173,7 @@ def test_often(tmp_path: Path, diverged: int, n: int, scale: str, answer: str) -
     """None of eight is less than one in three, seven of eight more; lite waits for eight."""
     ((_, (experiment,)), *_) = _claim("diverges-without-scale").at(SCALES[scale])
     for seed in range(n):
-        status = "diverged" if seed < diverged else "finished"
+        status: Status = "diverged" if seed < diverged else "finished"
         write_run(tmp_path / f"{seed}", replace(experiment, seed=seed), [50.0], status=status)
     found = _judge(tmp_path, "diverges-without-scale", scale)
     assert found.answer == answer
@@ -229,9 +229,13 @@ def test_repeating_a_diverged_run_hides_nothing(tmp_path: Path) -> None:
     ((_, (experiment,)), *_) = _claim("diverges-without-scale").at(SCALES["lite"])
     for seed in range(8):
         one = replace(experiment, seed=seed)
-        for name, status, day in (("a", "finished", "02"), ("b", "diverged", "01")):
-            origin = {"date": f"2026-01-{day}"}
-            write_run(tmp_path / f"{name}{seed}", one, [50.0], status=status, origin=origin)
+        ended: tuple[tuple[str, Status, str], ...] = (
+            ("a", "finished", "02"),
+            ("b", "diverged", "01"),
+        )
+        for name, status, day in ended:
+            date = f"2026-01-{day}"
+            write_run(tmp_path / f"{name}{seed}", one, [50.0], status, date=date)
     found = _judge(tmp_path, "diverges-without-scale")
     assert "8 of 8 diverged" in found.why
 
@@ -332,7 +336,7 @@ def test_scores_are_judged_by_seeds(tmp_path: Path) -> None:
     write_cell(tmp_path, softmax, [9.0] * 6)
     write_cell(tmp_path, scaled, [9.0] * 6)
 
-    def share(run: Run, name: str) -> float | None:
+    def share(run: RunRecord, name: str) -> float | None:
         assert name == "vertical_share"
         assert run.seed is not None
         return (

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from scalednl.errors import UsageError
 from scalednl.lab.config import Experiment
-from scalednl.lab.records.run import RunFolder
+from scalednl.lab.records.run import RunFolder, finished_epochs
 from scalednl.lab.signals import watching_signals
 from scalednl.lab.sweep.board import Board
-from scalednl.lab.sweep.found import finished_epochs
 from scalednl.lab.sweep.jobs import End, Job, JobMaker
 from scalednl.lab.sweep.plan import PlannedRun
 from scalednl.lab.sweep.schedule import Summary
@@ -89,8 +88,8 @@ def check_training_survives_a_kill(
     assert summary.done == ("training",)
     result = RunFolder(run.path).read_result()
     assert result is not None
-    assert result["sessions"] == 2
-    assert [epoch["epoch"] for epoch in RunFolder(run.path).read_epochs()] == list(range(EPOCHS))
+    assert result.sessions == 2
+    assert [epoch.epoch for epoch in RunFolder(run.path).read_epochs()] == list(range(EPOCHS))
 
 
 def planned(out: Path, *names: str, after: tuple[str, ...] = ()) -> list[PlannedRun]:

@@ -17,7 +17,7 @@ def _board(out: Path) -> Board:
     for run in runs[:2]:
         board.set(run, "running")
     board.see({"a", "b"})
-    board.set(runs[0], "done")
+    board.set(runs[0], "finished")
     board.seconds["a"] = 20.0
     (out / "b").mkdir()
     (out / "b" / "epochs.jsonl").write_text("{}\n" * 82)

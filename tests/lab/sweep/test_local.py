@@ -82,7 +82,7 @@ def test_finished_runs_stay(tmp_path: Path) -> None:
     """What the plan knows as done is not begun; what it does not know is found finished."""
     runs = planned(tmp_path, "a", "b")
     assert _sweep(runs)[0].exit_code == 0
-    summary, notes = _sweep([replace(runs[0], state="done"), runs[1]])
+    summary, notes = _sweep([replace(runs[0], state="finished"), runs[1]])
     assert summary.done == ("a", "b")
     assert notes.said == ["b: was there"]
 

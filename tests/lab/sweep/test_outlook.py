@@ -1,5 +1,6 @@
 """What a plan can decide, before it runs."""
 
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -95,7 +96,9 @@ def test_files_that_say_nonsense_do_not_stop_a_plan(tmp_path: Path) -> None:
     write_cell(tmp_path, experiment, [30.0] * 8)
     for number, odd in enumerate(([1], "x", {"last": 1e300}, {"last": 10**400}, {"last": None})):
         one = replace(experiment, seed=20 + number)
-        write_run(tmp_path / f"odd{number}", one, [30.0], test_error_pct=odd, seconds=10**400)
+        file = write_run(tmp_path / f"odd{number}", one, [30.0]).path / "result.json"
+        values = json.loads(file.read_text())
+        file.write_text(json.dumps(values | {"test_error_pct": odd, "seconds": 10**400}))
     plan = _plan(tmp_path, "table1_importance")
     found = measured_deviations(plan.found, SCALES["lite"])
     assert found.by_data == RULES["lite"].run_sd

@@ -14,9 +14,11 @@ from scalednl.lab.paper.costs import training_multiply_adds
 from scalednl.lab.paper.scales import SCALES
 from scalednl.lab.records.failure import write_failure
 from scalednl.lab.records.run import RunFolder
+from scalednl.lab.records.runs import PRECISIONS
 from scalednl.lab.sweep.estimate import rates
 from scalednl.lab.sweep.plan import PRETRAIN, Plan, PlannedRun, make_plan
 from scalednl.lab.sweep.plan_view import plan_lines, plan_values
+from tests.lab.report.builders import write_run
 
 
 def _plan(out: Path, name: str = "table1_importance", scale: str = "smoke") -> Plan:
@@ -29,8 +31,10 @@ def _begin(path: Path, experiment: Experiment, status: str = "interrupted") -> R
     run = {"device": "cpu", "threads": 1}
     config = {"schema": 1, "experiment": experiment.as_dict(), "run": run}
     (path / "config.json").write_text(json.dumps(config))
-    (path / "result.json").write_text(json.dumps({"schema": 1, "status": status, "seconds": 10.0}))
-    (path / "epochs.jsonl").write_text('{"epoch": 0}\n{"epoch": 1}\n')
+    result = {"schema": 1, "status": status, "seconds": 10.0, "test_error_pct": {"last": 20.0}}
+    (path / "result.json").write_text(json.dumps(result))
+    lines = [f'{{"schema": 1, "epoch": {epoch}}}\n' for epoch in range(2)]
+    (path / "epochs.jsonl").write_text("".join(lines))
     return RunFolder(path)
 
 
@@ -101,7 +105,7 @@ def test_what_is_there_counts(tmp_path: Path) -> None:
     with folders[4].locked():
         now = _plan(tmp_path).runs
     assert [run.state for run in now[:7]] == [
-        *("done", "diverged", "interrupted", "failed", "running", "failed", "waiting")
+        *("finished", "diverged", "interrupted", "failed", "running", "failed", "waiting")
     ]
     assert now[2].epochs_done == 2
     assert (now[3].note, now[5].note) == ("it broke", "before it began")
@@ -114,10 +118,26 @@ def test_the_same_cell_and_seed_is_the_same_run(tmp_path: Path) -> None:
     _begin(tmp_path / "mine", other, "finished")
     found = _plan(tmp_path).runs
     assert (found[0].state, found[0].path, found[0].experiment) == (
-        *("done", tmp_path / "mine"),
+        *("finished", tmp_path / "mine"),
         other,
     )
     assert found[1].state == second.state == "waiting"
+
+
+def test_half_precision_is_another_run(tmp_path: Path) -> None:
+    """A bf16 run does not stand for a float32 one, nor the other way round; each has a folder."""
+    first = _plan(tmp_path).runs[0]
+    write_run(tmp_path / "half", first.experiment, [30.0], precision=PRECISIONS["bf16"])
+    chosen, scale = find_artefacts(["table1_importance"]), SCALES["smoke"]
+    assert _plan(tmp_path).runs[0].state == "waiting"
+    half = make_plan(chosen, scale, tmp_path, precision="bf16").runs
+    assert (half[0].state, half[0].path) == ("finished", tmp_path / "half")
+    assert not {run.path for run in half} & {run.path for run in _plan(tmp_path).runs}
+    write_run(first.path, first.experiment, [30.0], precision=PRECISIONS["bf16"], date="2020")
+    found = _plan(tmp_path).runs[0]
+    assert (found.state, found.note) == (
+        *("damaged", "it holds another experiment (precision: 32-true, bf16-mixed)"),
+    )
 
 
 def test_folders_that_hold_something_else(tmp_path: Path) -> None:
@@ -131,12 +151,12 @@ def test_folders_that_hold_something_else(tmp_path: Path) -> None:
     _begin(runs[5].path, runs[5].experiment)
     (runs[5].path / "result.json").write_text("nonsense")
     now = _plan(tmp_path).runs
-    assert [run.state for run in now[:6]] == [*["unusable"] * 5, "interrupted"]
+    assert [run.state for run in now[:6]] == [*["damaged"] * 5, "interrupted"]
     assert now[0].note == "it holds another experiment (lr: 0.1, 0.7)"
-    assert "cannot be read" in now[1].note
+    assert "config.json is damaged" in now[1].note
     assert "has schema 99, and this version reads 1" in now[2].note
     lines = "\n".join(_lines(tmp_path))
-    assert "unusable: it holds another experiment (lr: 0.1, 0.7)" in lines
+    assert "damaged: it holds another experiment (lr: 0.1, 0.7)" in lines
 
 
 def _lines(out: Path) -> list[str]:
@@ -186,4 +206,4 @@ def test_a_thousand_runs_are_planned_without_torch(tmp_path: Path) -> None:
     planned = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert planned.returncode == 0, planned.stderr
     assert f"{len(runs):,} runs: 400 done" in planned.stdout
-    assert planned.stdout.count("  done") == 400
+    assert planned.stdout.count("  finished") == 400

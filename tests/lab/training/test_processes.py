@@ -74,7 +74,7 @@ def test_kills_change_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     whole = _start("--out", str(tmp_path / "whole"), *epochs)
     output = _end(whole, 600)
     assert whole.returncode == 0, output
-    length = RunFolder(tmp_path / "whole").read_result()["seconds"]  # type: ignore[index]
+    length = RunFolder(tmp_path / "whole").read_result().seconds  # type: ignore[union-attr]
     draw, survived, lost = random.Random(0), 0, []
     while survived < KILLS:
         process = _start("--out", str(tmp_path / "killed"), *epochs)
@@ -96,7 +96,7 @@ def test_kills_change_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     output = _end(last)
     assert last.returncode == 0, output
     assert _same_weights(tmp_path / "whole", tmp_path / "killed")
-    recorded = [epoch["epoch"] for epoch in RunFolder(tmp_path / "killed").read_epochs()]
+    recorded = [epoch.epoch for epoch in RunFolder(tmp_path / "killed").read_epochs()]
     assert recorded == list(range(30))
     with capsys.disabled():
         print(f"\n{survived} kills survived, at most {max(lost):.1f} s of work lost", end="")
@@ -116,8 +116,8 @@ def test_signals_save_and_exit(tmp_path: Path, number: signal.Signals, code: int
     assert "Traceback" not in output
     result = RunFolder(out).read_result()
     assert result is not None
-    assert result["status"] == "interrupted"
-    assert (out / "checkpoints" / f"{result['steps']:08}").is_dir()
+    assert result.status == "interrupted"
+    assert (out / "checkpoints" / f"{result.steps:08}").is_dir()
 
 
 def test_two_processes_are_one_run(tmp_path: Path) -> None:
@@ -151,14 +151,14 @@ def test_two_processes_are_one_run(tmp_path: Path) -> None:
         assert _same_weights(tmp_path / "torchrun", tmp_path / name)
     for name in ("torchrun", "fabric", "run"):
         folder = RunFolder(tmp_path / name)
-        assert [epoch["epoch"] for epoch in folder.read_epochs()] == [0, 1]
-        assert folder.read_config()[1]["world"] == 2
+        assert [epoch.epoch for epoch in folder.read_epochs()] == [0, 1]
+        assert folder.read_config()[1].world == 2
     # The recipe recalibrates: the file has the statistics that both ranks were tested with.
     result = RunFolder(tmp_path / "torchrun").read_result()
     assert result is not None
     found = evaluate_source(tmp_path / "torchrun", None, None, None)
-    assert found["test_error_pct"] == result["test_error_pct"]["last"]
-    assert found["test_loss"] == pytest.approx(result["test_loss"], rel=1e-5)
+    assert found["test_error_pct"] == result.test_error_pct.last
+    assert found["test_loss"] == pytest.approx(result.test_loss, rel=1e-5)
 
 
 def test_gradients_of_two_ranks_are_those_of_the_joined_batch() -> None:

@@ -66,8 +66,8 @@ def test_training_does_not_notice(tmp_path: Path) -> None:
         assert torch.equal(value, off[name]) != _is_statistic(name), name
     epochs = [RunFolder(tmp_path / name).read_epochs() for name in ("on", "off")]
     for one, two in zip(*epochs, strict=True):
-        assert one["train_loss"] == two["train_loss"]
-        assert one["test_loss"] != two["test_loss"]
+        assert one.train_loss == two.train_loss
+        assert one.test_loss != two.test_loss
     # The first epoch's checkpoint has training's own statistics.
     first = [
         tmp_path / name / "checkpoints" / "00000005" / "weights.safetensors"
@@ -95,8 +95,8 @@ def test_eval_gives_the_recorded_number(tmp_path: Path) -> None:
     result = _run(tmp_path / "run").result
     for _ in range(2):
         found = evaluate_source(tmp_path / "run", None, None, None)
-        assert found["test_error_pct"] == result["test_error_pct"]["last"]
-        assert found["test_loss"] == result["test_loss"]
+        assert found["test_error_pct"] == result.test_error_pct.last
+        assert found["test_loss"] == result.test_loss
         # As if the process had been killed between the last checkpoint and the final weights.
         (tmp_path / "run" / "weights.safetensors").unlink()
         (tmp_path / "run" / "result.json").unlink()

@@ -1,5 +1,6 @@
 """When a run is tested, what it stores of that, and which images it trains on."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 
 from scalednl.errors import CommandError, UsageError
 from scalednl.lab.data.splits import ImageData, Split
-from scalednl.lab.records.run import RunFolder
+from scalednl.lab.records.run import ErrorSummary, RunFolder
 from scalednl.lab.training.evaluate import test_batches as batches_of_tests
 from scalednl.lab.training.run import run
 from scalednl.lab.training.run_writer import summary
@@ -23,13 +24,13 @@ def test_tests_may_wait_for_the_last_epochs(tmp_path: Path) -> None:
     run(small(epochs=4), every, SETTINGS, quiet=True)
     outcome = run(small(epochs=4, test_last=2), late, SETTINGS, quiet=True)
     one, two = (RunFolder(path).read_epochs() for path in (every, late))
-    assert [epoch["test_error_pct"] for epoch in two[:2]] == [None, None]
+    assert [epoch.test_error_pct for epoch in two[:2]] == [None, None]
     for epoch in (2, 3):
-        assert one[epoch]["test_error_pct"] == two[epoch]["test_error_pct"]
-        assert one[epoch]["test_loss"] == two[epoch]["test_loss"]
-    errors = outcome.result["test_error_pct"]
-    assert errors["last"] == one[3]["test_error_pct"]
-    assert errors["best"] == min(one[epoch]["test_error_pct"] for epoch in (2, 3))
+        assert one[epoch].test_error_pct == two[epoch].test_error_pct
+        assert one[epoch].test_loss == two[epoch].test_loss
+    errors = outcome.result.test_error_pct
+    assert errors.last == one[3].test_error_pct
+    assert errors.best == min(one[epoch].test_error_pct or 0.0 for epoch in (2, 3))
     mine, theirs = (load_model(path / "weights.safetensors").state_dict() for path in (every, late))
     assert all(torch.equal(mine[name], theirs[name]) for name in mine)
 
@@ -39,8 +40,7 @@ def test_a_run_without_a_test_yet_says_so(tmp_path: Path) -> None:
     run(small(epochs=1, test_last=1), tmp_path, SETTINGS, quiet=True)
     result = RunFolder(tmp_path).read_result()
     assert result is not None
-    nothing = {"last": None, "best": None, "best_epoch": None}
-    cut = {**result, "status": "interrupted", "test_error_pct": nothing}
+    cut = replace(result, status="interrupted", test_error_pct=ErrorSummary())
     assert summary(cut) == "interrupted before its first test"
 
 
@@ -54,7 +54,7 @@ def test_stored_predictions_give_the_recorded_error(tmp_path: Path) -> None:
     data = experiment_data(experiment, None)
     assert len(predictions) == len(data.test)
     wrong = 100 * float((predictions != data.test.labels).mean())
-    assert wrong == pytest.approx(outcome.result["test_error_pct"]["last"])
+    assert wrong == pytest.approx(outcome.result.test_error_pct.last)
     model = load_model(tmp_path / "weights.safetensors").eval()
     model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     with torch.no_grad():

@@ -124,7 +124,7 @@ def reproduce(
     out = options.folder
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is not a folder: choose another one with --out")
-    plan = make_plan(chosen, scale, out, options.seeds)
+    plan = make_plan(chosen, scale, out, options.seeds, options.precision)
     if not plan.runs:
         raise UsageError(f"{', '.join(names)}: nothing of it exists at the scale {scale.name}")
     speed = rates(plan.found, options.run_threads)
@@ -157,7 +157,7 @@ def _check_data(plan: "Plan", root: Path | None) -> None:
     """A data set that is not there is told before anything starts."""
     from scalednl.lab.config.experiment import GENERATED
 
-    wanted = {run.experiment.data for run in plan.runs if not run.is_over} - GENERATED.keys()
+    wanted = {run.experiment.data for run in plan.runs if not run.has_ended} - GENERATED.keys()
     if not wanted:
         return
     from scalednl.lab.data import store
@@ -176,7 +176,7 @@ def _sweep(plan: "Plan", options: ReproduceOptions, speed: "Rates") -> "Summary"
     threads = options.threads if options.engine == "ray" else options.run_threads
     settings = RunSettings(device=options.device, precision=options.precision, threads=threads)
     maker = JobMaker(settings, options.root, command=tuple(sys.argv))
-    idle = all(run.is_over for run in plan.runs)
+    idle = all(run.has_ended for run in plan.runs)
     with closing(_engine(options, idle)) as engine, Watch(speed.seconds, engine.slots()) as watcher:
         return sweep(plan.runs, engine, maker, watcher=watcher, retries=options.retries)
 

@@ -98,11 +98,11 @@ def _parse(name: str, rest: list[str]) -> TrainArguments:
 
 def _as_before(folder: "RunFolder") -> TrainArguments:
     """What a run was begun with, so that its name alone goes on as it was."""
-    experiment, run = folder.read_config()
+    experiment, setup = folder.read_config()
     try:
-        settings = RunSettings.from_dict(run["settings"])
-        root = None if run["root"] is None else Path(run["root"])
-    except (KeyError, TypeError) as error:
+        settings = RunSettings.from_dict(setup.settings)
+        root = None if setup.root is None else Path(setup.root)
+    except TypeError as error:
         raise CommandError(
             f"{folder.path / 'config.json'} is not one of this version: {error}"
         ) from error

@@ -2,12 +2,14 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
+import msgspec
+
 from scalednl.config import NonLocalConfig
-from scalednl.errors import UsageError
+from scalednl.errors import CommandError, UsageError
 from scalednl.lab.config.generated import PairsConfig, RecallConfig
 from scalednl.lab.config.limits import check_at_least
 from scalednl.options import default_init
@@ -16,13 +18,8 @@ Schedule = Literal["steps", "one-cycle"]
 
 GENERATED = {"pairs": PairsConfig, "recall": RecallConfig}
 """Data sets that are generated, and the type of the field of the same name with their options"""
-
-_KINDS: dict[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("recipe", "data", "model", "schedule"), str),
-    **dict.fromkeys(("epochs", "batch", "accumulate", "seed"), int),
-    **dict.fromkeys(("lr", "momentum", "weight_decay", "label_smoothing"), (int, float)),
-}
-"""The types that a file must have under these names"""
+REQUIRED = ("recipe", "data", "model", "block", "epochs", "batch", "lr", "seed")
+"""What every file has; options that came later have defaults"""
 _FROM_ONE = ("epochs", "batch", "accumulate", "limit", "test_limit", "test_last")
 _FROM_ZERO = ("recalibrate", "lr", "momentum", "weight_decay", "label_smoothing")
 
@@ -113,19 +110,24 @@ class Experiment:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Experiment":
-        """Undo `as_dict`; unknown names fail."""
-        values = dict(values)
-        values["block"] = NonLocalConfig(**values["block"])
-        for name, kind in GENERATED.items():
-            # Older files hold options of `pairs` for every data set.
-            options = values.pop(name, {})
-            if values["data"] == name:
-                values[name] = kind(**options)
-        values["milestones"] = tuple(values["milestones"])
-        for name, expected in _KINDS.items():
-            if not isinstance(values.get(name), expected):
-                raise TypeError(f"{name} is {values.get(name)!r}")
-        return cls(**values)
+        """Undo `as_dict`; unknown or missing names and wrong types are a ValueError."""
+        missing = [name for name in REQUIRED if name not in values]
+        if missing:
+            raise ValueError(f"{missing[0]} is missing")
+        # Older files hold options of `pairs` for every data set.
+        unused = GENERATED.keys() - {values.get("data")}
+        used = {name: value for name, value in values.items() if name not in unused}
+        try:
+            found = msgspec.convert(used, cls)
+        except (CommandError, msgspec.MsgspecError, RecursionError) as error:
+            raise ValueError(str(error)) from error
+        known = _flat(asdict(found))
+        for name, value in _flat(used).items():
+            if name not in known:
+                raise ValueError(f"{name} is not an option of this version")
+            if isinstance(value, int) and abs(value) >= 2**63:
+                raise ValueError(f"{name} is too large")
+        return found
 
     @property
     def digest(self) -> str:
@@ -167,7 +169,7 @@ class Experiment:
 
     def differences(self, other: "Experiment") -> list[str]:
         """What differs in another experiment, as `name: ours, theirs`."""
-        mine, theirs = _flat(self), _flat(other)
+        mine, theirs = _flat(asdict(self)), _flat(asdict(other))
         return [f"{key}: {mine[key]}, {theirs[key]}" for key in mine if mine[key] != theirs[key]]
 
 
@@ -176,12 +178,12 @@ def _letters(values: dict[str, Any]) -> str:
     return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 
 
-def _flat(experiment: Experiment) -> dict[str, Any]:
+def _flat(values: dict[str, Any]) -> dict[str, Any]:
+    """All options by their dotted names."""
     flat: dict[str, Any] = {}
-    for item in fields(experiment):
-        value = getattr(experiment, item.name)
-        if isinstance(value, NonLocalConfig | PairsConfig | RecallConfig):
-            flat |= {f"{item.name}.{name}": part for name, part in asdict(value).items()}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            flat |= {f"{name}.{inner}": part for inner, part in _flat(value).items()}
         else:
-            flat[item.name] = value
+            flat[name] = value
     return flat

@@ -89,17 +89,17 @@ def _row(words: str, experiment: Experiment, folder: RunFolder) -> list[str]:
     if not epochs:
         return [words, f"0/{experiment.epochs}", "", "", "", ""]
     last = epochs[-1]
-    error = last["test_error_pct"]
+    error = last.test_error_pct or 0.0
     full, empty = ("█", "·") if _can_draw() else ("#", ".")
     filled = round(BAR * error / 100)
     note = " chance" if abs(error - CHANCE) < 5 else ""
     return [
         words,
-        f"{last['epoch'] + 1}/{experiment.epochs}",
+        f"{last.epoch + 1}/{experiment.epochs}",
         f"{error:.2f} %",
         full * filled + empty * (BAR - filled) + note,
-        f"{last['images_per_second']:,.0f}",
-        duration(last["seconds"]),
+        f"{last.images_per_second:,.0f}",
+        duration(last.seconds),
     ]
 
 

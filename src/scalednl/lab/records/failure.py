@@ -1,11 +1,11 @@
-"""What is remembered of a run that failed: `failure.json` beside its `log.txt`."""
+"""The failure of a run in a sweep: `failure.json` beside its `log.txt`."""
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from scalednl.files import write_json
+from scalednl.errors import CommandError
+from scalednl.lab.records.typed_json import read_record, write_record
 
 SCHEMA = 1
 FAILURE = "failure.json"
@@ -26,25 +26,24 @@ class Failure:
 def read_failure(path: Path) -> Failure | None:
     """The failure of a run directory; None where there is none that can be read."""
     try:
-        found = Failure(**json.loads((path / FAILURE).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        return read_record(path / FAILURE, Failure, schema=SCHEMA)
+    except (FileNotFoundError, CommandError):
         return None
-    sound = isinstance(found.count, int) and isinstance(found.message, str)
-    return found if sound and found.schema == SCHEMA else None
 
 
 def write_failure(path: Path, message: str) -> Failure:
-    """Remember one more failure."""
+    """Record one more failure."""
     before = read_failure(path)
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    message = message.encode("utf-8", "backslashreplace").decode()
     failure = Failure(1 if before is None else before.count + 1, message, now)
     path.mkdir(parents=True, exist_ok=True)
-    write_json(path / FAILURE, asdict(failure))
+    write_record(path / FAILURE, failure)
     return failure
 
 
 def clear_failure(path: Path) -> None:
-    """Forget it: the run has ended well."""
+    """Remove it: the run has ended well."""
     (path / FAILURE).unlink(missing_ok=True)
 
 

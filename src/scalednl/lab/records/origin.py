@@ -5,7 +5,7 @@ import platform
 import shlex
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,21 +18,21 @@ PACKAGES = ("torch", "numpy", "lightning-fabric")
 
 @dataclass(frozen=True)
 class Origin:
-    """The program, machine and moment that made a result."""
+    """The program, machine and moment that made a result; empty where a file does not say."""
 
-    date: str
+    date: str = ""
     """UTC, to the second"""
-    scalednl: str
-    commit: str | None
+    scalednl: str = ""
+    commit: str | None = None
     """Of the source folder, with "-dirty" when it had changes; None when it is not a checkout"""
-    python: str
-    packages: dict[str, str]
-    machine: str
+    python: str = ""
+    packages: dict[str, str] = field(default_factory=dict)
+    machine: str = ""
     """The processor's name"""
-    system: str
-    cores: int
-    threads: int | None
-    command: str
+    system: str = ""
+    cores: int = 0
+    threads: int | None = None
+    command: str = ""
     """As typed; the program and absolute paths by their last part alone"""
 
     def as_dict(self) -> dict[str, Any]:

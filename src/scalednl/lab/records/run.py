@@ -1,26 +1,30 @@
-"""A run directory: the only thing that work and readers share.
+"""A run directory: the only interface between training and its readers.
 
 config.json     the experiment, how it was run, and where
 epochs.jsonl    one line for each finished epoch
 result.json     status, errors, time, origin
-checkpoints/    the last two, for going on
+checkpoints/    the last two, to resume from
 weights.safetensors   the network after the last epoch
 predictions.npy       the class it predicts for every test image, after the last test
-attention/      what its blocks look at, once `scalednl attention` has looked
+attention/      what its blocks attend to, written by `scalednl attention`
 events.*        TensorBoard
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import msgspec
 from filelock import FileLock, Timeout
 
 from scalednl.errors import CommandError
 from scalednl.files import replacing, write_json, write_text
 from scalednl.lab.config import Experiment
+from scalednl.lab.records.origin import Origin
+from scalednl.lab.records.typed_json import decode_record, read_bytes, read_record, write_record
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,10 +32,107 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 Status = Literal["running", "interrupted", "diverged", "finished"]
+"""What a training writes about itself; `records.runs.State` is what a reader makes of it"""
+Amount = Annotated[float, msgspec.Meta(ge=0, le=1e15)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
+Percent = Annotated[float, msgspec.Meta(ge=0, le=100)]
+
+
+@dataclass(frozen=True)
+class RunSetup:
+    """How an experiment was run: what may change its last digits, and where it was done."""
+
+    settings: dict[str, str | float | bool | None] = field(default_factory=dict)
+    """The options of `RunSettings`, which checks them against the machine that resumes"""
+    root: str | None = None
+    """Folder of the data sets; None: the default one"""
+    device: str = ""
+    world: Count = 1
+    """Processes"""
+    precision: str = "32-true"
+    """As Lightning Fabric names it"""
+    threads: Count | None = None
+    memory_format: str = "channels_last"
+    train_images: Count | None = None
+    test_images: Count | None = None
+    class_names: tuple[str, ...] = ()
+    origin: Origin = field(default_factory=Origin)
+    weights_sha256: str | None = None
+    """Of the file that a fine-tuned run began from"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Epoch:
+    """One line of epochs.jsonl."""
+
+    schema: int = SCHEMA
+    epoch: Count
+    """Counted from 0"""
+    lr: float = 0.0
+    train_loss: float = 0.0
+    train_error_pct: Percent = 0.0
+    test_loss: float | None = None
+    """None, like the errors, where the network was not tested after this epoch"""
+    test_error_pct: Percent | None = None
+    class_error_pct: tuple[Percent | None, ...] | None = None
+    seconds: Amount = 0.0
+    """Of training and testing, up to here"""
+    images_per_second: Amount = 0.0
+
+
+@dataclass(frozen=True)
+class ErrorSummary:
+    """Test error in percent after the last tested epoch and after the best."""
+
+    last: Percent | None = None
+    best: Percent | None = None
+    best_epoch: Count | None = None
+    """Counted from 0"""
+
+
+@dataclass(frozen=True)
+class Position:
+    """A step of a training; all are counted from 0."""
+
+    epoch: Count
+    step: Count
+    global_step: Count
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """result.json: how far a run came, and what came out."""
+
+    schema: int = SCHEMA
+    status: Status
+    recipe: str = ""
+    seed: int = 0
+    test_error_pct: ErrorSummary = field(default_factory=ErrorSummary)
+    test_loss: float | None = None
+    train_loss: float | None = None
+    class_error_pct: dict[str, Percent | None] | None = None
+    epochs: Count = 0
+    """Finished"""
+    steps: Count = 0
+    diverged_at: Position | None = None
+    seconds: Amount = 0.0
+    images_per_second: Amount | None = None
+    peak_memory_mb: Amount | None = None
+    parameters: Count | None = None
+    sessions: Count = 1
+    """Processes that worked on it, one after the other"""
+    origin: Origin = field(default_factory=Origin)
+
+
+@dataclass(frozen=True)
+class _ConfigFile:
+    experiment: dict[str, Any]
+    """`Experiment.from_dict` checks it, names included"""
+    run: RunSetup
 
 
 class BusyError(CommandError):
-    """Another process is at work in a run directory."""
+    """Another process trains in a run directory."""
 
 
 class RunFolder:
@@ -52,7 +153,7 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes out; the system opens the lock again however this one ends."""
+        """Keep other processes out; the system releases the lock however this process ends."""
         lock = FileLock(self.path / ".lock")
         try:
             lock.acquire(timeout=0)
@@ -76,47 +177,42 @@ class RunFolder:
         except BusyError:
             return True
         except OSError:
-            # Not ours to lock, as a folder of somebody else: what it says must be believed.
+            # A folder of another user, which cannot be locked from here.
             return True
 
-    def write_config(self, experiment: Experiment, run: dict[str, Any]) -> None:
-        """What is to be done, and how."""
+    def write_config(self, experiment: Experiment, setup: RunSetup) -> None:
+        """Write what is trained, and how."""
+        run = msgspec.to_builtins(setup)
         value = {"schema": SCHEMA, "experiment": experiment.as_dict(), "run": run}
         write_json(self.path / "config.json", value)
 
-    def read_config(self) -> tuple[Experiment, dict[str, Any]]:
+    def read_config(self) -> tuple[Experiment, RunSetup]:
         """The experiment of this run, and how it was run."""
-        value = self._read("config.json")
+        path = self.path / "config.json"
         try:
-            if not isinstance(value["run"], dict):
-                raise TypeError(f"run is {value['run']!r}")
-            return Experiment.from_dict(value["experiment"]), value["run"]
-        except (KeyError, TypeError, ValueError, OverflowError, CommandError) as error:
-            raise CommandError(
-                f"{self.path / 'config.json'} is not one of this version: {error}"
-            ) from error
+            found = read_record(path, _ConfigFile, schema=SCHEMA)
+            return Experiment.from_dict(found.experiment), found.run
+        except FileNotFoundError as error:
+            raise CommandError(f"{path} does not exist") from error
+        except ValueError as error:
+            raise CommandError(f"{path} is damaged: experiment: {error}") from error
 
-    def write_epochs(self, epochs: list[dict[str, Any]]) -> None:
-        """All finished epochs, so that each stands there once whatever happened in between."""
-        lines = (json.dumps({"schema": SCHEMA, **epoch}, allow_nan=False) for epoch in epochs)
+    def write_epochs(self, epochs: Sequence[Epoch]) -> None:
+        """Write all finished epochs, so that each is there once whatever happened in between."""
+        lines = (json.dumps(msgspec.to_builtins(epoch), allow_nan=False) for epoch in epochs)
         write_text(self.path / "epochs.jsonl", "".join(f"{line}\n" for line in lines))
 
-    def read_epochs(self) -> list[dict[str, Any]]:
+    def read_epochs(self) -> list[Epoch]:
         """The finished epochs."""
         path = self.path / "epochs.jsonl"
         try:
-            lines = path.read_text(encoding="utf-8").splitlines()
-            epochs = [json.loads(line) for line in lines]
-            if any(epoch["schema"] != SCHEMA for epoch in epochs):
-                raise ValueError(f"it has another schema than {SCHEMA}")
-            return epochs
+            lines = read_bytes(path).splitlines()
         except FileNotFoundError:
             return []
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise CommandError(f"{path} is damaged: {error}") from error
+        return [decode_record(line, Epoch, path, schema=SCHEMA) for line in lines]
 
     def write_predictions(self, predictions: "npt.NDArray[np.integer[Any]]", classes: int) -> None:
-        """The predicted class of every test image, one or two bytes each, as a NumPy array."""
+        """Write the predicted class of every test image, one or two bytes each, as an array."""
         import numpy as np
 
         small = predictions.astype(np.uint8 if classes <= 256 else np.uint16)
@@ -135,23 +231,21 @@ class RunFolder:
         except (OSError, ValueError, EOFError) as error:
             raise CommandError(f"{path} is damaged: {error}") from error
 
-    def write_result(self, result: dict[str, Any]) -> None:
-        """How far it came, and what came out."""
-        write_json(self.path / "result.json", {"schema": SCHEMA, **result})
+    def write_result(self, result: Result) -> None:
+        """Write how far it came, and what came out."""
+        write_record(self.path / "result.json", result)
 
-    def read_result(self) -> dict[str, Any] | None:
-        """The result, or None if there is none yet."""
-        if not (self.path / "result.json").is_file():
-            return None
-        return self._read("result.json")
-
-    def _read(self, name: str) -> dict[str, Any]:
-        path = self.path / name
+    def read_result(self) -> Result | None:
+        """The result; None if there is none yet."""
         try:
-            value = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            raise CommandError(f"{path} cannot be read: {error}") from error
-        if not isinstance(value, dict) or value.get("schema") != SCHEMA:
-            found = value.get("schema") if isinstance(value, dict) else None
-            raise CommandError(f"{path} has schema {found}, and this version reads {SCHEMA}")
-        return value
+            return read_record(self.path / "result.json", Result, schema=SCHEMA)
+        except FileNotFoundError:
+            return None
+
+
+def finished_epochs(path: Path) -> int:
+    """How many epochs a run has finished, without decoding them."""
+    try:
+        return read_bytes(path / "epochs.jsonl").count(b"\n")
+    except (FileNotFoundError, CommandError):
+        return 0

@@ -16,21 +16,34 @@ LARGEST_FILE = 64 << 20
 """Bytes; a larger file is not one of ours"""
 
 
-def read_record(path: Path, kind: type[Record], largest: int = LARGEST_FILE) -> Record:
+def read_record(
+    path: Path, kind: type[Record], largest: int = LARGEST_FILE, *, schema: int | None = None
+) -> Record:
     """A JSON file as a record of this type; unknown names are ignored, all else is checked.
 
-    Raises `FileNotFoundError` if there is no such file, and `CommandError` for anything that is not
-    such a record.
+    With `schema`, the file must name that version. Raises `FileNotFoundError` if there is no such
+    file, and `CommandError` for anything that is not such a record.
     """
-    return decode_record(read_bytes(path, largest), kind, path)
+    return decode_record(read_bytes(path, largest), kind, path, schema=schema)
 
 
-def decode_record(content: bytes, kind: type[Record], path: Path) -> Record:
+def decode_record(
+    content: bytes, kind: type[Record], path: Path, *, schema: int | None = None
+) -> Record:
     """The record in the content of a file; `path` is for the message."""
     try:
+        if schema is not None:
+            found = msgspec.json.decode(content, type=_Version).schema
+            if found != schema:
+                raise CommandError(f"{path} has schema {found}, and this version reads {schema}")
         return msgspec.json.decode(content, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise CommandError(f"{path} is damaged: {error}") from error
+
+
+@dataclasses.dataclass(frozen=True)
+class _Version:
+    schema: int | None = None
 
 
 def read_bytes(path: Path, largest: int = LARGEST_FILE) -> bytes:

@@ -5,15 +5,15 @@ from typing import Any
 
 from scalednl.errors import CommandError
 from scalednl.lab.records.attention import read_attention
+from scalednl.lab.records.runs import RunRecord
 from scalednl.lab.report.formatting import SCORES
-from scalednl.lab.report.runs import Run
 from scalednl.lab.report.sanitize import clean, clean_origin
 
 COLUMNS = 4
 """Runs beside each other in a table of scores, so that it fits a window of 1440 pixels"""
 
 
-def find_attention(runs: Sequence[Run]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def find_attention(runs: Sequence[RunRecord]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The records of the runs that have one, and a line for each that cannot be read."""
     found, damaged = [], []
     for run in runs:

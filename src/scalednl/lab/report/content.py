@@ -8,16 +8,16 @@ from typing import Any
 from scalednl.lab.paper.answers import ANSWERS
 from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.records import origin
-from scalednl.lab.report.aggregate import Runs, as_softmax, by_cell, describe_block, outcome
+from scalednl.lab.records.runs import PRECISIONS, Cells, RunRecord, by_cell, find_runs
+from scalednl.lab.report.aggregate import as_softmax, describe_block, outcome
 from scalednl.lab.report.attention import find_attention, scores_of, without_pictures
 from scalednl.lab.report.cost_claims import judge_costs
 from scalednl.lab.report.costs import cost, find_records
 from scalednl.lab.report.curves import figure2, learning_curves, other_curves
-from scalednl.lab.report.hours import seconds_from
 from scalednl.lab.report.paper_tables import grid, in_grid
 from scalednl.lab.report.printed_numbers import noise_caption, printed_numbers
-from scalednl.lab.report.runs import Run, find_runs
 from scalednl.lab.report.verdicts import Verdict, judge_all
+from scalednl.lab.sweep.estimate import rates
 
 SCHEMA = 1
 
@@ -33,7 +33,7 @@ def build_content(
     benchmarks = find_records([*folders, *bench])
     scores = scores_of(attention)
     verdicts = judge_all(
-        cells, lambda run, name: scores.get(run.name, {}).get(name), seconds_from(counted)
+        cells, lambda run, name: scores.get(run.name, {}).get(name), rates(counted).seconds
     )
     verdicts += judge_costs(benchmarks)
     content = {
@@ -51,7 +51,7 @@ def build_content(
     return content, attention
 
 
-def _table(table: dict[str, Any], cells: Runs) -> dict[str, Any]:
+def _table(table: dict[str, Any], cells: Cells) -> dict[str, Any]:
     """A table with what is drawn of it, and the noise of its printed numbers."""
     table["noise"] = noise_caption(artefacts()[table["name"]])
     table["curves"] = learning_curves(artefacts()[table["name"]], cells)
@@ -59,21 +59,21 @@ def _table(table: dict[str, Any], cells: Runs) -> dict[str, Any]:
     return table
 
 
-def _counts(runs: Sequence[Run], verdicts: Sequence[Verdict]) -> dict[str, Any]:
+def _counts(runs: Sequence[RunRecord], verdicts: Sequence[Verdict]) -> dict[str, Any]:
     told = Counter(verdict.answer for verdict in verdicts)
     return {
         "runs": len(runs),
-        "status": dict(sorted(Counter(run.status for run in runs).items())),
-        "seconds": sum(float(run.result.get("seconds") or 0) for run in runs),
+        "status": dict(sorted(Counter(run.state for run in runs).items())),
+        "seconds": sum(run.result.seconds for run in runs if run.result is not None),
         "verdicts": {name: told.get(name, 0) for name in ANSWERS},
     }
 
 
-def _others(cells: Runs) -> dict[str, Any]:
+def _others(cells: Cells) -> dict[str, Any]:
     """Trainings that stand in none of the paper's tables, by data set and network."""
     known = in_grid()
     rows = []
-    groups: dict[tuple[str, str], list[list[Run]]] = {}
+    groups: dict[tuple[str, str], list[list[RunRecord]]] = {}
     order = {"plain": 0, "softmax": 1, "scaled": 2, "mean": 3}
     for cell, members in cells.items():
         experiment = members[0].experiment
@@ -88,52 +88,58 @@ def _others(cells: Runs) -> dict[str, Any]:
                 "recipe": experiment.recipe,
                 "trained": _trained(members[0]),
                 "order": order[experiment.block.attention if experiment.block.blocks else "plain"],
-                "ours": outcome(experiment, cells, as_softmax(experiment)),
+                "ours": outcome(
+                    experiment, cells, as_softmax(experiment), members[0].setup.precision
+                ),
                 "seconds": _mean(members, "seconds"),
                 "images_per_second": _mean(members, "images_per_second"),
-                "parameters": members[0].result.get("parameters"),
+                "parameters": members[0].result and members[0].result.parameters,
             }
         )
     rows.sort(key=lambda row: (row["data"], row["network"], row["order"], row["blocks"]))
     return {"rows": rows, "curves": other_curves(groups)}
 
 
-def _trained(run: Run) -> str:
+def _trained(run: RunRecord) -> str:
     """How long and on how much."""
     assert run.experiment is not None
-    images = run.settings.get("train_images")
-    of = f" of {images:,} images" if isinstance(images, int) else ""
-    return f"{run.experiment.epochs} epochs{of}"
+    images, precision = run.setup.train_images, run.setup.precision
+    of = "" if images is None else f" of {images:,} images"
+    note = "" if precision == PRECISIONS["fp32"] else f", precision {precision}"
+    return f"{run.experiment.epochs} epochs{of}{note}"
 
 
-def _mean(members: Sequence[Run], name: str) -> float | None:
-    values = [float(run.result[name]) for run in members if run.result.get(name) is not None]
+def _mean(members: Sequence[RunRecord], name: str) -> float | None:
+    found = [getattr(run.result, name, None) for run in members]
+    values = [float(value) for value in found if value is not None]
     return sum(values) / len(values) if values else None
 
 
-def _run(run: Run, counted: bool) -> dict[str, Any]:
+def _run(run: RunRecord, counted: bool) -> dict[str, Any]:
     """A line of the list of runs."""
     experiment, result, made = run.experiment, run.result, run.origin
+    best_epoch = None if result is None else result.test_error_pct.best_epoch
     aside = "set aside: another run of this training and seed is further on"
-    errors = result.get("test_error_pct")
-    best_epoch = errors.get("best_epoch") if isinstance(errors, dict) else None
     return {
         "name": run.name,
-        "status": run.status,
-        "problem": run.problem or ("" if counted or experiment is None else aside),
+        "status": run.state,
+        "problem": run.note or ("" if counted or experiment is None else aside),
         "recipe": experiment.recipe if experiment else None,
         "seed": experiment.seed if experiment else None,
         "data": experiment.data if experiment else None,
         "network": experiment.model if experiment else None,
         "blocks": describe_block(experiment) if experiment else None,
-        "last": run.error("last"),
-        "best": run.error("best"),
-        "best_epoch": best_epoch + 1 if isinstance(best_epoch, int) else None,
+        "last": run.last_error,
+        "best": run.best_error,
+        "best_epoch": None if best_epoch is None else best_epoch + 1,
         "epochs": len(run.epochs),
         "planned_epochs": experiment.epochs if experiment else None,
-        "seconds": result.get("seconds"),
-        "images_per_second": result.get("images_per_second"),
-        **{name: made[name] for name in ("date", "commit", "machine", "threads", "command")},
-        "precision": run.settings.get("precision"),
-        "versions": made["packages"],
+        "seconds": result and result.seconds,
+        "images_per_second": result and result.images_per_second,
+        **{
+            name: getattr(made, name)
+            for name in ("date", "commit", "machine", "threads", "command")
+        },
+        "precision": run.setup.precision,
+        "versions": made.packages,
     }

@@ -1,6 +1,6 @@
 """The contrasts of a claim, seed by seed, as far as runs give them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from scalednl.lab.config import Experiment
@@ -8,11 +8,9 @@ from scalednl.lab.paper.claims import DIVERGED, Claim, Term
 from scalednl.lab.paper.costs import chance_error_pct
 from scalednl.lab.paper.rules import RULES
 from scalednl.lab.paper.scales import Scale
-from scalednl.lab.report.runs import Run
+from scalednl.lab.records.runs import Cells, RunRecord
 
-Runs = Mapping[str, Sequence[Run]]
-"""By cell"""
-Scores = Callable[[Run, str], float | None]
+Scores = Callable[[RunRecord, str], float | None]
 """A score of attention of a run, by its name"""
 
 
@@ -45,7 +43,7 @@ class RowValues:
         ]
 
 
-def row_values(claim: Claim, scale: Scale, runs: Runs, scores: Scores) -> list[RowValues]:
+def row_values(claim: Claim, scale: Scale, runs: Cells, scores: Scores) -> list[RowValues]:
     """The rows of a claim that exist at a scale and that some run bears on."""
     found: dict[tuple[str, ...], RowValues] = {}
     for terms, experiments in claim.at(scale):
@@ -60,7 +58,7 @@ def _row(
     scale: Scale,
     terms: Sequence[Term],
     experiments: tuple[Experiment, ...],
-    members: Sequence[Sequence[Run]],
+    members: Sequence[Sequence[RunRecord]],
     scores: Scores,
 ) -> RowValues:
     rule = RULES[scale.name]
@@ -83,12 +81,12 @@ def _row(
         tuple(tuple(arm[seed] for seed in seeds) for arm in arms),
         len(first),
         len(common) - len(first),
-        sum(run.status == "diverged" and run.seed in seeds for run in every),
+        sum(run.state == "diverged" and run.seed in seeds for run in every),
         rule.score_margin if is_score else rule.margins[experiments[0].data],
     )
 
 
-def _arm(term: Term, runs: Sequence[Run], scores: Scores) -> dict[int, float]:
+def _arm(term: Term, runs: Sequence[RunRecord], scores: Scores) -> dict[int, float]:
     """What a training brought, by seed."""
     found = {}
     for run in runs:
@@ -98,12 +96,12 @@ def _arm(term: Term, runs: Sequence[Run], scores: Scores) -> dict[int, float]:
     return found
 
 
-def _value(term: Term, run: Run, scores: Scores) -> float | None:
-    diverged = run.status == "diverged"
+def _value(term: Term, run: RunRecord, scores: Scores) -> float | None:
+    diverged = run.state == "diverged"
     if term.quantity == DIVERGED:
         return float(diverged) if diverged or run.counts else None
     if term.quantity == "error":
         if diverged and run.experiment is not None:
             return chance_error_pct(run.experiment)
-        return run.error("last") if run.counts else None
+        return run.last_error if run.counts else None
     return scores(run, term.quantity) if run.counts else None

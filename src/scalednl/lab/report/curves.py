@@ -9,9 +9,9 @@ from scalednl.lab.config import Experiment
 from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.grids import Artefact
 from scalednl.lab.paper.scales import SCALES, Scale
-from scalednl.lab.report.aggregate import Runs, describe_block
+from scalednl.lab.records.runs import Cells, RunRecord
+from scalednl.lab.report.aggregate import describe_block
 from scalednl.lab.report.formatting import data_words, network_words
-from scalednl.lab.report.runs import Run
 
 CURVES = 8
 """In one plot"""
@@ -25,7 +25,7 @@ def attention_of(experiment: Experiment) -> str:
     return experiment.block.attention if experiment.block.blocks else "plain"
 
 
-def learning_curves(artefact: Artefact, runs: Runs) -> list[dict[str, str]]:
+def learning_curves(artefact: Artefact, runs: Cells) -> list[dict[str, str]]:
     """For each scale, data set and network one chart, a plot a column."""
     found = []
     for scale in reversed(SCALES.values()):
@@ -52,7 +52,7 @@ def _chart(scale: Scale, place: tuple[str, str], plots: dict[str, list[Curve]]) 
     return {"title": title, "chart": chart}
 
 
-def other_curves(groups: dict[tuple[str, str], list[list[Run]]]) -> list[dict[str, str]]:
+def other_curves(groups: dict[tuple[str, str], list[list[RunRecord]]]) -> list[dict[str, str]]:
     """Charts of trainings outside the paper's grid, by data set and network."""
     found = []
     for (data, network), cells in groups.items():
@@ -87,15 +87,14 @@ def _across_kinds(curves: list[Curve]) -> list[Curve]:
     return [curve for curve in curves if curve in chosen]
 
 
-def _curve(experiment: Experiment, members: Sequence[Run], name: str = "") -> Curve | None:
+def _curve(experiment: Experiment, members: Sequence[RunRecord], name: str = "") -> Curve | None:
     """The mean over the finished runs, or over all while none is, with their range as a band."""
     members = [run for run in members if run.counts] or members
     by_epoch: dict[int, list[float]] = {}
     for run in members:
         for epoch in run.epochs:
-            if epoch["test_error_pct"] is not None:
-                number = int(epoch["epoch"]) + 1
-                by_epoch.setdefault(number, []).append(epoch["test_error_pct"])
+            if epoch.test_error_pct is not None:
+                by_epoch.setdefault(epoch.epoch + 1, []).append(epoch.test_error_pct)
     if not by_epoch:
         return None
     epochs = sorted(by_epoch)

@@ -7,14 +7,15 @@ from scalednl.lab.config import Experiment
 from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.grids import Artefact, Cell
 from scalednl.lab.paper.scales import SCALES, Scale
-from scalednl.lab.report.aggregate import Runs, describe_block, outcome
+from scalednl.lab.records.runs import Cells
+from scalednl.lab.report.aggregate import describe_block, outcome
 from scalednl.lab.report.formatting import data_words, network_words
 
 MARKS = "†‡§¶"
 """Marks of inferred settings, in the order of their footnotes"""
 
 
-def grid(runs: Runs) -> list[dict[str, Any]]:
+def grid(runs: Cells) -> list[dict[str, Any]]:
     """Every table and figure."""
     return [_artefact(artefact, runs) for artefact in artefacts().values()]
 
@@ -36,7 +37,7 @@ def _notes(artefact: Artefact) -> dict[str, str]:
     return dict(zip(reasons, MARKS[: len(reasons)], strict=True))
 
 
-def _artefact(artefact: Artefact, runs: Runs) -> dict[str, Any]:
+def _artefact(artefact: Artefact, runs: Cells) -> dict[str, Any]:
     groups = []
     notes = _notes(artefact)
     for scale in reversed(SCALES.values()):
@@ -64,7 +65,7 @@ def _artefact(artefact: Artefact, runs: Runs) -> dict[str, Any]:
 
 
 def _rows(
-    artefact: Artefact, trainings: list[tuple[Cell, Experiment]], runs: Runs, scale: Scale
+    artefact: Artefact, trainings: list[tuple[Cell, Experiment]], runs: Cells, scale: Scale
 ) -> list[dict[str, Any]]:
     rows: dict[tuple[str, str, str], dict[str, Any]] = {}
     notes = _notes(artefact)

@@ -20,8 +20,9 @@ from scalednl.lab.paper.answers import (
 from scalednl.lab.paper.claims import Claim, claims, main_claims
 from scalednl.lab.paper.rules import FIXED_LEVEL, OFTEN_SEEDS, RULES, Rule
 from scalednl.lab.paper.scales import SCALES, Scale
+from scalednl.lab.records.runs import Cells
 from scalednl.lab.report.contrasts import RowValues as Values
-from scalednl.lab.report.contrasts import Runs, Scores, row_values
+from scalednl.lab.report.contrasts import Scores, row_values
 from scalednl.lab.report.settling import More, Seconds, what_settles
 from scalednl.lab.stats import (
     SIGN_FLIP_FROM,
@@ -111,7 +112,7 @@ class Verdict:
         return values
 
 
-def judge_all(runs: Runs, scores: Scores, seconds: Seconds) -> list[Verdict]:
+def judge_all(runs: Cells, scores: Scores, seconds: Seconds) -> list[Verdict]:
     """Every claim at every scale that has runs for it, those of the full recipe first."""
     by_name = {claim.name: claim for claim in claims()}
     found: list[Verdict] = []
@@ -123,7 +124,7 @@ def judge_all(runs: Runs, scores: Scores, seconds: Seconds) -> list[Verdict]:
 
 
 def _settled(
-    claim: Claim, verdict: Verdict, scale: Scale, runs: Runs, scores: Scores, seconds: Seconds
+    claim: Claim, verdict: Verdict, scale: Scale, runs: Cells, scores: Scores, seconds: Seconds
 ) -> Verdict:
     """An open verdict with what would settle it; a main claim must pass its correction too."""
     if verdict.answer != OPEN:
@@ -133,7 +134,7 @@ def _settled(
     return replace(verdict, more=what_settles(claim, rows, RULES[scale.name], level, seconds))
 
 
-def judge(claim: Claim, scale: Scale, runs: Runs, scores: Scores) -> Verdict | None:
+def judge(claim: Claim, scale: Scale, runs: Cells, scores: Scores) -> Verdict | None:
     """A claim by itself; None where no run has anything to do with it."""
     rows = row_values(claim, scale, runs, scores)
     if not rows or not claim.is_testable(scale):

@@ -7,14 +7,14 @@ from typing import Literal
 from scalednl.lab.sweep.plan import PlannedRun
 
 Standing = Literal[
-    "waiting", "running", "elsewhere", "interrupted", "done", "diverged", "failed", "blocked"
+    "waiting", "running", "elsewhere", "interrupted", "finished", "diverged", "failed", "blocked"
 ]
 """`running`: handed to the engine; `elsewhere`: another process is at work on it"""
 FROM_PLAN: dict[str, Standing] = {
-    "done": "done",
+    "finished": "finished",
     "diverged": "diverged",
     "running": "elsewhere",
-    "unusable": "failed",
+    "damaged": "failed",
 }
 """Where a run begins; those that are not here wait"""
 
@@ -54,7 +54,7 @@ class Board:
         return [
             run
             for run in self.of("waiting")
-            if all(self._standing.get(name, "done") == "done" for name in run.after)
+            if all(self._standing.get(name, "finished") == "finished" for name in run.after)
         ]
 
     def block(self) -> None:
@@ -74,7 +74,7 @@ class Board:
 
     def set(self, run: PlannedRun, standing: Standing) -> None:
         """Where it stands now."""
-        if standing == "done" and run.name in self._begun:
+        if standing == "finished" and run.name in self._begun:
             self.seconds[run.name] = time.monotonic() - self._begun[run.name]
         self._standing[run.name] = standing
 

@@ -13,8 +13,8 @@ from rich.text import Text
 
 from scalednl.lab.config import Experiment
 from scalednl.lab.console import duration, emit
+from scalednl.lab.records.run import finished_epochs
 from scalednl.lab.sweep.board import Board
-from scalednl.lab.sweep.found import finished_epochs
 from scalednl.lab.sweep.plan import PlannedRun
 
 SECONDS = 1.0
@@ -56,7 +56,7 @@ class Watch:
     def say(self, board: Board, run: PlannedRun, text: str) -> None:
         """A line that stays."""
         counts = board.count()
-        over = counts["done"] + counts["diverged"]
+        over = counts["finished"] + counts["diverged"]
         line = f"[{over}/{len(board.runs)}] {run.name}: {text}"
         left = self._left(board)
         if left and self._live is None:
@@ -76,7 +76,7 @@ class Watch:
         running = [run for run in board.of("running") if run.name in board.at_work]
         in_line = counts["running"] - len(running)
         words = [
-            f"{counts['done'] + counts['diverged']} done",
+            f"{counts['finished'] + counts['diverged']} done",
             f"{len(running)} running",
             f"{counts['waiting'] + in_line} waiting",
             f"{counts['failed'] + counts['blocked']} failed",

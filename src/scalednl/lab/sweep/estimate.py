@@ -8,74 +8,84 @@ from statistics import fmean, median
 
 from scalednl.lab.config import Experiment
 from scalednl.lab.paper.costs import CPU_THREAD_RATE, paper_gpu_rate, training_multiply_adds
-from scalednl.lab.sweep.found import Found
+from scalednl.lab.records.runs import PRECISIONS, RunRecord, cell_of
 from scalednl.lab.sweep.plan import PlannedRun
+
+THREADS = 2
+"""Assumed where no run has finished and no number is given"""
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Multiply-adds a second of one run here."""
+    """The speed of runs here."""
 
     usual: float
+    """Multiply-adds per second"""
     words: str
     """Where `usual` comes from"""
     cells: dict[str, float] = field(default_factory=dict)
-    """Of trainings that have been finished here, by cell"""
+    """Seconds of trainings that have finished here, by cell"""
 
-    def seconds(self, experiment: Experiment) -> float:
-        """Of all epochs of an experiment."""
-        rate = self.cells.get(experiment.cell, self.usual) if self.cells else self.usual
-        return training_multiply_adds(experiment) / rate
+    def seconds(self, experiment: Experiment, precision: str = PRECISIONS["fp32"]) -> float:
+        """Seconds of all epochs of an experiment."""
+        measured = self.cells.get(cell_of(experiment, precision)) if self.cells else None
+        return training_multiply_adds(experiment) / self.usual if measured is None else measured
 
     def seconds_left(self, run: PlannedRun) -> float:
-        """Of the epochs that a run still lacks."""
-        if run.is_over:
+        """Seconds of the epochs that a run still lacks."""
+        if run.has_ended:
             return 0.0
         share = 1 - min(1.0, run.epochs_done / run.experiment.epochs)
-        return share * self.seconds(run.experiment)
+        return share * self.seconds(run.experiment, run.precision)
 
 
 def paper_hours(experiment: Experiment) -> float:
-    """On the paper's GPU."""
+    """Hours on the paper's GPU."""
     return training_multiply_adds(experiment) / paper_gpu_rate() / 3600
 
 
-def rates(found: Iterable[Found], threads: int) -> Rates:
-    """From what finished runs took, or else a usual processor's rate for so many threads."""
-    measured: dict[str, list[float]] = {}
+def rates(found: Iterable[RunRecord], threads: int | None = None) -> Rates:
+    """The speed of finished runs, or else a usual processor's.
+
+    With `threads`, the speed is scaled from the threads that a run had to so many.
+    """
+    taken: dict[str, list[float]] = {}
+    every: list[float] = []
     devices = set()
-    for one in found:
-        rate = _rate(one, threads)
-        if rate is not None and one.experiment is not None and one.run is not None:
-            measured.setdefault(one.experiment.cell, []).append(rate)
-            devices.add(str(one.run.get("device")))
-    if not measured:
+    for run in found:
+        seconds = _seconds(run, threads)
+        if seconds is None or run.cell is None or run.experiment is None:
+            continue
+        taken.setdefault(run.cell, []).append(seconds)
+        devices.add(run.setup.device or "an unknown device")
+        try:
+            every.append(training_multiply_adds(run.experiment) / seconds)
+        except (KeyError, ValueError, OverflowError):
+            # Data or a network outside the paper's tables, whose work is not known here.
+            continue
+    every = [rate for rate in every if 1 < rate < math.inf]
+    if not every:
         words = (
-            f"{CPU_THREAD_RATE / 1e9:.0f} G multiply-adds a second for each of {threads} threads, "
-            "a default: no run has finished here yet"
+            f"{CPU_THREAD_RATE / 1e9:.0f} G multiply-adds per second for each of "
+            f"{threads or THREADS} threads, a default: no run has finished here yet"
         )
-        return Rates(CPU_THREAD_RATE * threads, words)
-    every = [rate for values in measured.values() for rate in values]
-    usual = median(every)
-    words = (
-        f"{usual / 1e9:.1f} G multiply-adds a second, the median of {len(every)} finished "
-        f"run{'s' * (len(every) > 1)} here on {' and '.join(sorted(devices))}"
-    )
-    return Rates(usual, words, {cell: fmean(values) for cell, values in measured.items()})
+        usual = CPU_THREAD_RATE * (threads or THREADS)
+    else:
+        usual = median(every)
+        words = (
+            f"{usual / 1e9:.1f} G multiply-adds per second, the median of {len(every)} finished "
+            f"run{'s' * (len(every) > 1)} here on {' and '.join(sorted(devices))}"
+        )
+    return Rates(usual, words, {cell: fmean(seconds) for cell, seconds in taken.items()})
 
 
-def _rate(one: Found, threads: int) -> float | None:
-    """What a finished run reached, as if with so many threads; None where it does not say."""
-    if one.state != "done" or one.experiment is None:
+def _seconds(run: RunRecord, threads: int | None) -> float | None:
+    """How long a finished run took, as if with so many threads; None where it is unknown."""
+    if not run.counts or run.result is None or not run.result.seconds:
         return None
-    result, run = one.result or {}, one.run or {}
-    try:
-        rate = training_multiply_adds(one.experiment) / float(result["seconds"])
-        if run["device"] == "cpu":
-            rate *= threads / int(run["threads"])
-    except (KeyError, TypeError, ValueError, ZeroDivisionError, OverflowError):
-        return None
-    return rate if 1 < rate < math.inf else None
+    if threads is None or run.setup.device != "cpu" or not run.setup.threads:
+        return run.result.seconds
+    return run.result.seconds * run.setup.threads / threads
 
 
 def cores() -> int:

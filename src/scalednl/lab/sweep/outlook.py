@@ -6,16 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
-from typing import Any
 
 from scalednl.lab.paper.answers import Needed, at_a_look, settled_by_power
 from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.claims import Claim, Row, claims, main_claims
 from scalednl.lab.paper.rules import OFTEN_SEEDS, POWER, RULES, Rule
 from scalednl.lab.paper.scales import PaperSetting, Scale
+from scalednl.lab.records.runs import RunRecord, by_cell
 from scalednl.lab.stats import detectable
 from scalednl.lab.sweep.estimate import Rates
-from scalednl.lab.sweep.found import Found
 from scalednl.lab.sweep.plan import Plan
 
 ENOUGH = 6
@@ -78,7 +77,7 @@ def outlooks(
     plan: Plan, scale: Scale, deviations: Deviations, rates: Rates
 ) -> tuple[list[Outlook], list[str]]:
     """Claims that the plan trains, and the names of those that it does not."""
-    seeds = Counter(run.experiment.cell for run in plan.runs)
+    seeds = Counter(run.cell for run in plan.runs)
     rule, family = RULES[scale.name], len(main_claims(scale))
     found, absent = [], []
     for claim in claims():
@@ -153,14 +152,14 @@ def _printed_values() -> dict[PaperSetting, float]:
     }
 
 
-def measured_deviations(found: Iterable[Found], scale: Scale) -> Deviations:
+def measured_deviations(found: Iterable[RunRecord], scale: Scale) -> Deviations:
     """Within cells, from the runs of a folder that have finished; assumed where these are few."""
     groups: dict[str, dict[str, list[float]]] = {}
-    for one in found:
-        error = _last_error(one.result)
-        if one.state == "done" and one.experiment is not None and error is not None:
-            cells = groups.setdefault(one.experiment.data, {})
-            cells.setdefault(one.experiment.cell, []).append(error)
+    for cell, runs in by_cell(found).items():
+        for run in runs:
+            if run.counts and run.experiment is not None and run.last_error is not None:
+                cells = groups.setdefault(run.experiment.data, {})
+                cells.setdefault(cell, []).append(run.last_error)
     by_data, measured = dict(RULES[scale.name].run_sd), {}
     for data, cells in groups.items():
         spread = [list(_squares(values)) for values in cells.values() if len(values) > 1]
@@ -169,13 +168,6 @@ def measured_deviations(found: Iterable[Found], scale: Scale) -> Deviations:
             by_data[data] = math.sqrt(math.fsum(chain(*spread)) / df)
             measured[data] = sum(len(values) for values in spread)
     return Deviations(by_data, measured)
-
-
-def _last_error(result: dict[str, Any] | None) -> float | None:
-    """A run's error in percent, if its file has a sensible one."""
-    errors = (result or {}).get("test_error_pct")
-    value = errors.get("last") if isinstance(errors, dict) else None
-    return float(value) if isinstance(value, int | float) and 0 <= value <= 100 else None
 
 
 def _squares(values: Sequence[float]) -> Iterator[float]:

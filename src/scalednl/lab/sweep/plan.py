@@ -5,10 +5,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from scalednl.lab.config import Experiment
+from scalednl.lab.config.settings import Precision
 from scalednl.lab.paper.grids import Artefact
 from scalednl.lab.paper.scales import Scale, run_name
 from scalednl.lab.recipes import recipes
-from scalednl.lab.sweep.found import Found, State, look_around
+from scalednl.lab.records.runs import (
+    PRECISIONS,
+    RunRecord,
+    State,
+    by_cell,
+    cell_of,
+    find_runs,
+)
 
 PRETRAIN = "tiny-preresnet50-plain-pretrain"
 
@@ -30,54 +38,57 @@ class PlannedRun:
     epochs_done: int = 0
     turn: tuple[int, int] = (0, 0)
     """Runs with smaller ones come first"""
+    precision: str = PRECISIONS["fp32"]
+    """As records name it"""
 
     @property
-    def is_over(self) -> bool:
+    def cell(self) -> str:
+        """What it shares with its runs of other seeds."""
+        return cell_of(self.experiment, self.precision)
+
+    @property
+    def has_ended(self) -> bool:
         """Whether it has a result; diverging is one."""
-        return self.state in ("done", "diverged")
+        return self.state in ("finished", "diverged")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All runs, those of the first table first; and what lay in the folder."""
+    """All runs, those of the first table first; and what the folder already holds."""
 
     runs: tuple[PlannedRun, ...]
-    found: tuple[Found, ...] = ()
+    found: tuple[RunRecord, ...] = ()
 
 
-def make_plan(chosen: list[Artefact], scale: Scale, out: Path, seeds: int | None = None) -> Plan:
+def make_plan(
+    chosen: list[Artefact],
+    scale: Scale,
+    out: Path,
+    seeds: int | None = None,
+    precision: Precision = "fp32",
+) -> Plan:
     """The runs of these tables at a scale, each once, with what is already there.
 
     A run directory in `out` counts as a run, whatever its name, when only its `weights` or the
     order of its products differ.
     """
-    found = look_around(out)
-    # Where two folders hold the same run, the one that is further on counts.
-    by_cell = {_cell_of(one): one for one in sorted(found, key=_standing)}
+    found = find_runs([out]) if out.is_dir() else []
     by_path = {one.path: one for one in found}
+    there = {(cell, run.seed): run for cell, runs in by_cell(found).items() for run in runs}
     runs: dict[str, PlannedRun] = {}
-    for wanted, cell in _wanted(chosen, scale, out, seeds):
+    for wanted in _wanted(chosen, scale, out, seeds, precision):
         for name in wanted.after:
             begun_from = str(runs[name].path.absolute())
             wanted = replace(wanted, experiment=replace(wanted.experiment, weights=begun_from))
-        there = by_cell.get((cell, wanted.experiment.seed)) or by_path.get(wanted.path)
-        runs[wanted.name] = wanted if there is None else _as_found(wanted, there, cell)
+        one = there.get((wanted.cell, wanted.experiment.seed)) or by_path.get(wanted.path)
+        runs[wanted.name] = wanted if one is None else _as_found(wanted, one)
     return Plan(tuple(runs.values()), tuple(found))
 
 
-def _standing(one: Found) -> tuple[bool, bool, bool, int]:
-    return (
-        one.state == "done",
-        one.state == "diverged",
-        one.state == "running",
-        one.epochs,
-    )
-
-
 def _wanted(
-    chosen: list[Artefact], scale: Scale, out: Path, seeds: int | None
-) -> Iterator[tuple[PlannedRun, str]]:
-    """Every run with its cell; what others need stands before them."""
+    chosen: list[Artefact], scale: Scale, out: Path, seeds: int | None, precision: Precision
+) -> Iterator[PlannedRun]:
+    """Every run; those that others need come before them."""
     cells: dict[str, _Wanted] = {}
     for number, artefact in enumerate(chosen):
         for cell, experiment in artefact.trainings(scale):
@@ -85,21 +96,24 @@ def _wanted(
             count = artefact.seeds or scale.seeds_of(cell.setting)
             found.add(artefact, number, count if seeds is None else seeds)
     tuned = [wanted for wanted in cells.values() if wanted.experiment.finetune]
-    pretrain = recipes()[PRETRAIN]
-    needed = tuple(dict.fromkeys(name for wanted in tuned for name in wanted.names))
-    first: dict[int, str] = {}
     # Every seed has a pretrained network of its own: with one for all, the seeds would share it.
-    for seed in range(max((len(wanted.turns) for wanted in tuned), default=0)):
-        one = replace(pretrain, seed=seed)
-        first[seed] = run_name(one)
-        yield PlannedRun(run_name(one), one, out / run_name(one), needed, turn=(0, seed)), one.cell
-    for key, wanted in cells.items():
+    needed = _Wanted(recipes()[PRETRAIN])
+    needed.names = list(dict.fromkeys(name for wanted in tuned for name in wanted.names))
+    needed.turns = [(0, seed) for seed in range(max((len(one.turns) for one in tuned), default=0))]
+    first: list[str] = []
+    for wanted in (needed, *cells.values()):
         for seed, turn in enumerate(wanted.turns):
             one = replace(wanted.experiment, seed=seed)
-            after = (first[seed],) if one.finetune else ()
-            name = run_name(one)
-            run = PlannedRun(name, one, out / name, tuple(wanted.names), after=after, turn=turn)
-            yield run, key
+            # Both precisions of a run have room in one folder.
+            name = run_name(one) + ("" if precision == "fp32" else f"-{precision}")
+            if wanted is needed:
+                first.append(name)
+            yield PlannedRun(
+                *(name, one, out / name, tuple(wanted.names)),
+                after=(first[seed],) if one.finetune else (),
+                turn=turn,
+                precision=PRECISIONS[precision],
+            )
 
 
 @dataclass
@@ -119,23 +133,22 @@ class _Wanted:
             self.turns.append((in_order, seed))
 
 
-def _cell_of(found: Found) -> tuple[str, int] | None:
-    experiment = found.experiment
-    return None if experiment is None else (experiment.cell, experiment.seed)
-
-
-def _as_found(wanted: PlannedRun, there: Found, cell: str) -> PlannedRun:
-    """The run as it lies there; a folder of something else makes it unusable."""
+def _as_found(wanted: PlannedRun, there: RunRecord) -> PlannedRun:
+    """The run with the state of its folder; a folder of something else makes it damaged."""
     if there.experiment is None:
         return replace(wanted, state=there.state, note=there.note)
-    if _cell_of(there) != (cell, wanted.experiment.seed):
-        changes = "; ".join(wanted.experiment.differences(there.experiment)[:3])
-        return replace(wanted, state="unusable", note=f"it holds another experiment ({changes})")
+    if (there.cell, there.seed) != (wanted.cell, wanted.experiment.seed):
+        changes = wanted.experiment.differences(there.experiment)[:3]
+        if there.setup.precision != wanted.precision:
+            changes.append(f"precision: {wanted.precision}, {there.setup.precision}")
+        note = f"it holds another experiment ({'; '.join(changes)})"
+        return replace(wanted, state="damaged", note=note)
     return replace(
         wanted,
         experiment=there.experiment,
         path=there.path,
-        state=there.state,
+        # A damaged result is written again when the run resumes.
+        state="interrupted" if there.state == "damaged" else there.state,
         note=there.note,
-        epochs_done=there.epochs,
+        epochs_done=len(there.epochs),
     )

@@ -62,7 +62,7 @@ def plan_values(
                 "state": run.state,
                 "note": run.note,
                 "after": list(run.after),
-                "hours_here": rates.seconds(run.experiment) / 3600,
+                "hours_here": rates.seconds(run.experiment, run.precision) / 3600,
                 "hours_left_here": rates.seconds_left(run) / 3600,
                 "hours_paper_gpu": paper_hours(run.experiment),
             }
@@ -115,7 +115,7 @@ def _line(run: PlannedRun, width: int, rates: Rates) -> str:
         state += f": {run.note}"
     elif run.state == "waiting" and run.after:
         state += f" for {', '.join(run.after)}"
-    estimate = hours(rates.seconds(experiment) / 3600)
+    estimate = hours(rates.seconds(experiment, run.precision) / 3600)
     return (
         f"{run.name:{width}}  {experiment.data:13}  {experiment.epochs:3} epochs  "
         f"{estimate:>9}  {state}"
@@ -123,13 +123,13 @@ def _line(run: PlannedRun, width: int, rates: Rates) -> str:
 
 
 def _sums(plan: Plan, rates: Rates) -> dict[str, Any]:
-    todo = [run for run in plan.runs if not run.is_over]
+    todo = [run for run in plan.runs if not run.has_ended]
     return {
         "runs": len(plan.runs),
         "states": dict(Counter(run.state for run in plan.runs)),
         "done": len(plan.runs) - len(todo),
         "to_do": len(todo),
-        "hours_here": sum(rates.seconds(run.experiment) for run in plan.runs) / 3600,
+        "hours_here": sum(rates.seconds(run.experiment, run.precision) for run in plan.runs) / 3600,
         "hours_left_here": sum(rates.seconds_left(run) for run in plan.runs) / 3600,
         "hours_paper_gpu": sum(paper_hours(run.experiment) for run in plan.runs),
         "hours_left_paper_gpu": sum(paper_hours(run.experiment) for run in todo),

@@ -8,9 +8,9 @@ from typing import Protocol, runtime_checkable
 
 from scalednl.errors import CommandError
 from scalednl.lab.records.failure import clear_failure, write_failure
+from scalednl.lab.records.runs import read_run
 from scalednl.lab.signals import watching_signals
 from scalednl.lab.sweep.board import Board
-from scalednl.lab.sweep.found import look
 from scalednl.lab.sweep.jobs import End, Engine, Job
 from scalednl.lab.sweep.plan import PlannedRun
 
@@ -106,7 +106,7 @@ def _note(
     if end.how in ("finished", "diverged"):
         with suppress(OSError):
             clear_failure(run.path)
-        board.set(run, "done" if end.how == "finished" else "diverged")
+        board.set(run, end.how)
         watcher.say(board, run, end.message)
     elif end.how == "busy":
         board.set(run, "elsewhere")
@@ -128,8 +128,8 @@ def _note(
 def _look_elsewhere(board: Board, watcher: Watcher) -> None:
     """Runs that other processes had: ended there, or free to be gone on with here."""
     for run in board.of("elsewhere"):
-        found = look(run.path)
-        if found.state in ("done", "diverged"):
+        found = read_run(run.path)
+        if found.state in ("finished", "diverged"):
             board.set(run, found.state)
             watcher.say(board, run, "finished by another process")
         elif found.state != "running":
@@ -139,7 +139,7 @@ def _look_elsewhere(board: Board, watcher: Watcher) -> None:
 def _summary(board: Board, signal: int) -> Summary:
     left = [*board.of("waiting"), *board.of("interrupted"), *board.of("elsewhere")]
     return Summary(
-        done=tuple(run.name for run in board.of("done")),
+        done=tuple(run.name for run in board.of("finished")),
         diverged=tuple(run.name for run in board.of("diverged")),
         failed={run.name: board.notes[run.name] for run in board.of("failed")},
         blocked={run.name: board.notes[run.name] for run in board.of("blocked")},

@@ -8,8 +8,7 @@ from lightning_fabric import Fabric
 
 from scalednl.errors import CommandError
 from scalednl.lab.config import RunSettings
-
-PRECISIONS = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
+from scalednl.lab.records.runs import PRECISIONS
 
 
 def make_fabric(settings: RunSettings) -> Fabric:

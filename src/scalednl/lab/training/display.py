@@ -1,12 +1,12 @@
 """What a person sees of a run: a bar on a terminal, one line an epoch everywhere."""
 
 import sys
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from scalednl.lab.console import duration, emit
+from scalednl.lab.records.run import Epoch
 
 
 class Display:
@@ -45,18 +45,18 @@ class Display:
             self._bar.stop()
             self._bar = None
 
-    def epoch(self, record: dict[str, Any], seconds_left: float) -> None:
+    def epoch(self, record: Epoch, seconds_left: float) -> None:
         """The line of a finished epoch."""
         if self._quiet:
             return
         width = len(str(self._epochs))
-        error = record["test_error_pct"]
+        error = record.test_error_pct
         test = "" if error is None else f"test {error:5.2f} %  "
         emit(
-            f"epoch {record['epoch'] + 1:{width}}/{self._epochs}  "
-            f"loss {record['train_loss']:.3f}  train {record['train_error_pct']:5.2f} %  "
-            f"{test}lr {record['lr']:.4g}  "
-            f"{record['images_per_second']:,.0f} images/s  {duration(seconds_left)} left"
+            f"epoch {record.epoch + 1:{width}}/{self._epochs}  "
+            f"loss {record.train_loss:.3f}  train {record.train_error_pct:5.2f} %  "
+            f"{test}lr {record.lr:.4g}  "
+            f"{record.images_per_second:,.0f} images/s  {duration(seconds_left)} left"
         )
 
     def say(self, text: str) -> None:

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from typing import Any
 
+import msgspec
 import torch
 import torch.nn.functional as F
 from lightning_fabric import Fabric
@@ -15,7 +16,7 @@ from scalednl.errors import CommandError
 from scalednl.lab.config import Experiment
 from scalednl.lab.data import ImageData
 from scalednl.lab.data.batches import Batch, Batches
-from scalednl.lab.records.run import Status
+from scalednl.lab.records.run import Epoch, Status
 from scalednl.lab.signals import StopRequest
 from scalednl.lab.training.checkpoint import Checkpoint
 from scalednl.lab.training.display import Display
@@ -94,7 +95,7 @@ class Trainer:
         torch.set_rng_state(checkpoint.state["rng"])
         if "rng_cuda" in checkpoint.state and self.fabric.device.type == "cuda":
             torch.cuda.set_rng_state(checkpoint.state["rng_cuda"], self.fabric.device)
-        self.progress = Progress(**checkpoint.state["progress"])
+        self.progress = msgspec.convert(checkpoint.state["progress"], Progress)
         self.progress.sessions += 1
 
     def state(self) -> dict[str, Any]:
@@ -225,15 +226,18 @@ class Trainer:
 
     def _finish_epoch(self, owner: "Owner", display: Display) -> None:
         progress = self.progress
-        record = {
-            "epoch": progress.epoch,
-            "lr": self._optimizer.param_groups[0]["lr"],
-            "train_loss": progress.loss_sum / progress.seen,
-            "train_error_pct": 100 * progress.wrong / progress.seen,
-            **self._test(),
-            "seconds": progress.seconds,
-            "images_per_second": progress.seen / max(1e-9, progress.epoch_seconds),
-        }
+        test = self._test()
+        record = Epoch(
+            epoch=progress.epoch,
+            lr=self._optimizer.param_groups[0]["lr"],
+            train_loss=progress.loss_sum / progress.seen,
+            train_error_pct=100 * progress.wrong / progress.seen,
+            test_loss=None if test is None else test.loss,
+            test_error_pct=None if test is None else test.error_pct,
+            class_error_pct=None if test is None else tuple(test.class_error_pct),
+            seconds=progress.seconds,
+            images_per_second=progress.seen / max(1e-9, progress.epoch_seconds),
+        )
         progress.epochs.append(record)
         progress.epoch += 1
         progress.begin_epoch()
@@ -242,21 +246,17 @@ class Trainer:
         owner.record(self)
         owner.save(self)
 
-    def _test(self) -> dict[str, Any]:
-        """What the test after this epoch brings; None under every name where there is none."""
+    def _test(self) -> Evaluation | None:
+        """The test after this epoch; None where there is none."""
         if not self.experiment.is_tested_after(self.progress.epoch):
-            return dict.fromkeys(("test_loss", "test_error_pct", "class_error_pct"))
+            return None
         start = time.perf_counter()
         found = self._evaluated()
         self.progress.seconds += time.perf_counter() - start
         if not math.isfinite(found.loss):
             raise DivergedError
         self.predictions = found.predictions
-        return {
-            "test_loss": found.loss,
-            "test_error_pct": found.error_pct,
-            "class_error_pct": found.class_error_pct,
-        }
+        return found
 
 
 class Owner:

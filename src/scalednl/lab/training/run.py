@@ -5,13 +5,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from scalednl.errors import CommandError, UsageError
 from scalednl.files import writing_to
 from scalednl.lab.config import Experiment, RunSettings
 from scalednl.lab.machine import use_threads
-from scalednl.lab.records.run import RunFolder, Status
+from scalednl.lab.records.run import Result, RunFolder, Status
 from scalednl.lab.signals import watching_signals
 from scalednl.lab.training.devices import is_first_process, launch, make_fabric
 from scalednl.lab.training.display import Display
@@ -33,7 +32,7 @@ class Outcome:
     """How a call of `run` ended."""
 
     status: Status
-    result: dict[str, Any]
+    result: Result
     signal: int = 0
     """What interrupted it"""
 
@@ -104,8 +103,8 @@ def _before(folder: RunFolder, experiment: Experiment) -> Outcome | None:
     except CommandError as error:
         warnings.warn(f"{error}; it is written again", stacklevel=3)
         return None
-    if result is not None and result.get("status") in ("finished", "diverged"):
-        return Outcome(result["status"], result)
+    if result is not None and result.status in ("finished", "diverged"):
+        return Outcome(result.status, result)
     return None
 
 

@@ -4,6 +4,8 @@ import time
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from scalednl.lab.records.run import Epoch
+
 
 @dataclass
 class Progress:
@@ -26,7 +28,7 @@ class Progress:
     seen: int = 0
     sessions: int = 1
     """Processes that worked on this run"""
-    epochs: list[dict[str, Any]] = field(default_factory=list)
+    epochs: list[Epoch] = field(default_factory=list)
     """The record of every finished epoch"""
 
     def as_dict(self) -> dict[str, Any]:

@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -15,11 +14,18 @@ from scalednl.lab.console import duration
 from scalednl.lab.data import ImageData
 from scalednl.lab.machine import peak_bytes
 from scalednl.lab.records import origin
-from scalednl.lab.records.run import RunFolder, Status
+from scalednl.lab.records.run import (
+    Epoch,
+    ErrorSummary,
+    Position,
+    Result,
+    RunFolder,
+    RunSetup,
+    Status,
+)
 from scalednl.lab.training.checkpoint import clear_leftovers, load_checkpoint, save_checkpoint
 from scalednl.lab.training.display import Display
 from scalednl.lab.training.loop import Owner, Trainer
-from scalednl.lab.training.run_state import Progress
 from scalednl.lab.training.setup import load_pretrained, pretrained_file
 from scalednl.lab.training.tensorboard import Events
 from scalednl.models.weights import save_model
@@ -42,7 +48,7 @@ class Keeper(Owner):
         self._trainer, self._data, self._events = trainer, data, events
         self._root = root
         self._writes = trainer.fabric.global_rank == 0
-        self._origin = origin(torch.get_num_threads()).as_dict()
+        self._origin = origin(torch.get_num_threads())
         self._saved = time.monotonic()
 
     def begin(self) -> None:
@@ -65,7 +71,7 @@ class Keeper(Owner):
                 clear_leftovers(folder.path)
                 clear_leftovers(folder.checkpoints)
                 if checkpoint is None:
-                    folder.write_config(trainer.experiment, self._how() | self._start())
+                    folder.write_config(trainer.experiment, self._setup())
             if checkpoint is None:
                 self.save(trainer)
             self._write_records("running")
@@ -114,7 +120,7 @@ class Keeper(Owner):
                 with writing(self._folder.path):
                     self._events.epoch(trainer.progress.epochs[-1], trainer.progress.global_step)
 
-    def finish(self, status: Status) -> dict[str, Any]:
+    def finish(self, status: Status) -> Result:
         """The last result; the weights beside it when all epochs are done."""
         if self._writes:
             if status == "finished":
@@ -124,64 +130,67 @@ class Keeper(Owner):
         self._trainer.fabric.barrier()
         return self._result(status)
 
-    def _how(self) -> dict[str, Any]:
-        fabric = self._trainer.fabric
-        return {
-            "settings": self._settings.as_dict(),
-            "root": None if self._root is None else str(self._root.absolute()),
-            "device": fabric.device.type,
-            "world": fabric.world_size,
-            "precision": fabric.strategy.precision.precision,
-            "threads": torch.get_num_threads(),
-            "memory_format": "channels_last",
-            "train_images": len(self._data.train),
-            "test_images": len(self._data.test),
-            "class_names": list(self._data.class_names),
-            "origin": self._origin,
-        }
-
-    def _start(self) -> dict[str, Any]:
-        """What the run began from, if from trained weights."""
-        experiment = self._trainer.experiment
-        if not experiment.finetune:
-            return {}
-        return {"weights_sha256": sha256_of(pretrained_file(experiment))}
+    def _setup(self) -> RunSetup:
+        fabric, experiment = self._trainer.fabric, self._trainer.experiment
+        return RunSetup(
+            settings=self._settings.as_dict(),
+            root=None if self._root is None else str(self._root.absolute()),
+            device=fabric.device.type,
+            world=fabric.world_size,
+            precision=fabric.strategy.precision.precision,
+            threads=torch.get_num_threads(),
+            train_images=len(self._data.train),
+            test_images=len(self._data.test),
+            class_names=tuple(self._data.class_names),
+            origin=self._origin,
+            weights_sha256=sha256_of(pretrained_file(experiment)) if experiment.finetune else None,
+        )
 
     def _compare_with_before(self) -> None:
         """Refuse what would make another experiment of it; tell what changes its last digits."""
         _, before = self._folder.read_config()
-        now = self._how()
+        now = self._setup()
         for name in ("precision", "train_images", "test_images"):
-            if before.get(name) != now[name]:
+            old, new = getattr(before, name), getattr(now, name)
+            if old != new:
                 raise UsageError(
-                    f"{self._folder.path} was begun with {name} {before.get(name)} and cannot go "
-                    f"on with {now[name]}"
+                    f"{self._folder.path} was begun with {name} {old} and cannot go on with {new}"
                 )
         for name in ("device", "world", "threads"):
-            if before.get(name) != now[name]:
+            old, new = getattr(before, name), getattr(now, name)
+            if old != new:
                 self._display.say(
-                    f"begun with {name} {before.get(name)}, going on with {now[name]}: the last "
-                    "digits of the result will depend on that"
+                    f"begun with {name} {old}, going on with {new}: the last digits of the result "
+                    "will depend on that"
                 )
 
-    def _result(self, status: Status) -> dict[str, Any]:
+    def _result(self, status: Status) -> Result:
         trainer, progress = self._trainer, self._trainer.progress
         images = progress.epoch * trainer.batches.images + progress.seen
-        return {
-            "status": status,
-            "recipe": trainer.experiment.recipe,
-            "seed": trainer.experiment.seed,
-            **_errors(progress.epochs, self._data.class_names),
-            "epochs": progress.epoch,
-            "steps": progress.global_step,
-            "diverged_at": _position(progress) if status == "diverged" else None,
-            "seconds": progress.seconds,
-            "images_per_second": images / max(1e-9, progress.train_seconds),
-            "peak_memory_mb": _megabytes(peak_bytes(str(trainer.fabric.device))),
-            "parameters": sum(p.numel() for p in trainer.network.parameters()),
-            "sessions": progress.sessions,
-            "origin": self._origin,
-        }
+        tested = [epoch for epoch in progress.epochs if epoch.test_error_pct is not None]
+        last = tested[-1] if tested else None
+        return Result(
+            status=status,
+            recipe=trainer.experiment.recipe,
+            seed=trainer.experiment.seed,
+            test_error_pct=_errors(tested),
+            test_loss=None if last is None else last.test_loss,
+            train_loss=progress.epochs[-1].train_loss if progress.epochs else None,
+            class_error_pct=None if last is None else _by_class(last, self._data.class_names),
+            epochs=progress.epoch,
+            steps=progress.global_step,
+            diverged_at=(
+                Position(progress.epoch, progress.step, progress.global_step)
+                if status == "diverged"
+                else None
+            ),
+            seconds=progress.seconds,
+            images_per_second=images / max(1e-9, progress.train_seconds),
+            peak_memory_mb=_megabytes(peak_bytes(str(trainer.fabric.device))),
+            parameters=sum(p.numel() for p in trainer.network.parameters()),
+            sessions=progress.sessions,
+            origin=self._origin,
+        )
 
 
 @contextmanager
@@ -196,55 +205,35 @@ def writing(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def _errors(epochs: list[dict[str, Any]], names: Sequence[str]) -> dict[str, Any]:
+def _errors(tested: Sequence[Epoch]) -> ErrorSummary:
     """Last first, best beside it; all None before the first test."""
-    tested = [epoch for epoch in epochs if epoch["test_error_pct"] is not None]
-    if not tested:
-        nothing = {"last": None, "best": None, "best_epoch": None}
-        return {
-            "test_error_pct": nothing,
-            "test_loss": None,
-            "train_loss": epochs[-1]["train_loss"] if epochs else None,
-            "class_error_pct": None,
-        }
-    last, best = tested[-1], min(tested, key=lambda epoch: epoch["test_error_pct"])
-    return {
-        "test_error_pct": {
-            "last": last["test_error_pct"],
-            "best": best["test_error_pct"],
-            "best_epoch": best["epoch"],
-        },
-        "test_loss": last["test_loss"],
-        "train_loss": epochs[-1]["train_loss"],
-        "class_error_pct": dict(zip(names, last["class_error_pct"], strict=True)),
-    }
+    errors = [epoch.test_error_pct for epoch in tested if epoch.test_error_pct is not None]
+    if not errors:
+        return ErrorSummary()
+    best = min(errors)
+    return ErrorSummary(errors[-1], best, tested[errors.index(best)].epoch)
 
 
 def _megabytes(size: int | None) -> float | None:
     return None if size is None else size / 1e6
 
 
-def _position(progress: Progress) -> dict[str, int]:
-    return {
-        "epoch": progress.epoch,
-        "step": progress.step,
-        "global_step": progress.global_step,
-    }
+def _by_class(epoch: Epoch, names: Sequence[str]) -> dict[str, float | None]:
+    assert epoch.class_error_pct is not None
+    return dict(zip(names, epoch.class_error_pct, strict=True))
 
 
-def summary(result: dict[str, Any]) -> str:
+def summary(result: Result) -> str:
     """A result in a sentence."""
-    error = result["test_error_pct"]
-    if result["status"] == "diverged":
-        at = result["diverged_at"]
+    error, at = result.test_error_pct, result.diverged_at
+    if result.status == "diverged" and at is not None:
         return (
-            f"diverged: the loss was not finite at step {at['global_step'] + 1} "
-            f"(epoch {at['epoch'] + 1}, step {at['step'] + 1})"
+            f"diverged: the loss was not finite at step {at.global_step + 1} "
+            f"(epoch {at.epoch + 1}, step {at.step + 1})"
         )
-    if error["last"] is None:
-        return f"{result['status']} before its first test"
+    if error.last is None or error.best_epoch is None:
+        return f"{result.status} before its first test"
     return (
-        f"{result['status']}: test error {error['last']:.2f} % after {result['epochs']} epochs "
-        f"(best {error['best']:.2f} % after {error['best_epoch'] + 1}), "
-        f"{duration(result['seconds'])}"
+        f"{result.status}: test error {error.last:.2f} % after {result.epochs} epochs "
+        f"(best {error.best:.2f} % after {error.best_epoch + 1}), {duration(result.seconds)}"
     )

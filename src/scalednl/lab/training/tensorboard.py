@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from scalednl.lab.records.run import Epoch
+
 CURVES = ("train_loss", "train_error_pct", "test_loss", "test_error_pct", "lr", "images_per_second")
 
 
@@ -13,16 +15,16 @@ class Events:
         self._folder = folder
         self._writer: Any = None
 
-    def epoch(self, record: dict[str, Any], step: int) -> None:
+    def epoch(self, record: Epoch, step: int) -> None:
         """The points of a finished epoch."""
         if self._writer is None:
             from torch.utils.tensorboard import SummaryWriter
 
             self._writer = SummaryWriter(str(self._folder), purge_step=step)
         for name in CURVES:
-            if record[name] is None:
-                continue
-            self._writer.add_scalar(name, record[name], step)
+            value = getattr(record, name)
+            if value is not None:
+                self._writer.add_scalar(name, value, step)
         self._writer.flush()
 
     def close(self) -> None:
