@@ -134,7 +134,7 @@ def test_damaged_and_running_runs_are_listed(report: Path, browser: Browser) -> 
             name: page.locator("#table-runs tr", has_text=name).first.inner_text()
             for name in ("broken", "old", "running", "diverged")
         }
-    assert "config.json cannot be read" in text["broken"]
+    assert "config.json is damaged" in text["broken"]
     assert "has schema 0" in text["old"]
     assert "interrupted" in text["running"]
     assert "diverged" in text["diverged"]
@@ -150,14 +150,38 @@ def test_text_from_configs_stays_text(report: Path, browser: Browser) -> None:
     assert "<script>" not in report.with_suffix(".md").read_text()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [320, 360, 768])
+@pytest.mark.parametrize(
+    "font",
+    [
+        "",
+        "* { font-family: monospace !important }",
+        "* { letter-spacing: 0.2em !important; word-spacing: 0.3em !important }",
+        "html { font-size: 150% }",
+    ],
+    ids=["as-is", "monospace", "wide", "large"],
+)
 def test_narrow_screens_scroll_tables_not_the_page(
-    report: Path, browser: Browser, scheme: str
+    report: Path, browser: Browser, width: int, font: str
 ) -> None:
-    """At a phone's width nothing sticks out, in light and dark."""
-    view = {"width": 360, "height": 740}
-    with opened(browser, report, viewport=view, color_scheme=scheme) as page:
-        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    """At a phone's width nothing sticks out of the page, however wide the reader's font is."""
+    with opened(browser, report, viewport={"width": width, "height": 740}) as page:
+        page.evaluate(
+            """font => {
+                const style = document.createElement("style");
+                style.textContent = font;
+                document.head.append(style);
+                document.querySelectorAll("details").forEach(part => { part.open = true; });
+            }""",
+            font,
+        )
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_colours_follow_the_reader(report: Path, browser: Browser, scheme: str) -> None:
+    """Ink is darker than paper in the light scheme, and lighter in the dark one."""
+    with opened(browser, report, color_scheme=scheme) as page:
         ink, paper = page.evaluate(
             "(s => [s.color, s.backgroundColor])(getComputedStyle(document.body))"
         )

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -71,7 +72,7 @@ class Keeper(Owner):
                 clear_leftovers(folder.path)
                 clear_leftovers(folder.checkpoints)
                 if checkpoint is None:
-                    folder.write_config(trainer.experiment, self._setup())
+                    folder.write_config(trainer.experiment, self._first_setup())
             if checkpoint is None:
                 self.save(trainer)
             self._write_records("running")
@@ -131,7 +132,7 @@ class Keeper(Owner):
         return self._result(status)
 
     def _setup(self) -> RunSetup:
-        fabric, experiment = self._trainer.fabric, self._trainer.experiment
+        fabric = self._trainer.fabric
         return RunSetup(
             settings=self._settings.as_dict(),
             root=None if self._root is None else str(self._root.absolute()),
@@ -143,8 +144,14 @@ class Keeper(Owner):
             test_images=len(self._data.test),
             class_names=tuple(self._data.class_names),
             origin=self._origin,
-            weights_sha256=sha256_of(pretrained_file(experiment)) if experiment.finetune else None,
         )
+
+    def _first_setup(self) -> RunSetup:
+        """The setup with the weights that the run begins from, if it begins from any."""
+        experiment = self._trainer.experiment
+        if not experiment.finetune:
+            return self._setup()
+        return replace(self._setup(), weights_sha256=sha256_of(pretrained_file(experiment)))
 
     def _compare_with_before(self) -> None:
         """Refuse what would make another experiment of it; tell what changes its last digits."""
