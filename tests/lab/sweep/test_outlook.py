@@ -9,10 +9,10 @@ import pytest
 
 from scalednl.lab.paper.artefacts import find_artefacts
 from scalednl.lab.paper.claims import main_claims
+from scalednl.lab.paper.hours import rates
 from scalednl.lab.paper.rules import POWER, RULES
 from scalednl.lab.paper.scales import SCALES
 from scalednl.lab.stats import power
-from scalednl.lab.sweep.estimate import rates
 from scalednl.lab.sweep.outlook import Outlook, measured_deviations, outlook_lines, outlooks
 from scalednl.lab.sweep.plan import Plan, make_plan
 from tests.lab.report.builders import cell_experiment, write_cell, write_run

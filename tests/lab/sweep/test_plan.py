@@ -11,11 +11,11 @@ import pytest
 from scalednl.lab.config import Experiment
 from scalednl.lab.paper.artefacts import find_artefacts
 from scalednl.lab.paper.costs import training_multiply_adds
+from scalednl.lab.paper.hours import rates
 from scalednl.lab.paper.scales import SCALES
 from scalednl.lab.records.failure import write_failure
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.records.runs import PRECISIONS
-from scalednl.lab.sweep.estimate import rates
 from scalednl.lab.sweep.plan import PRETRAIN, Plan, PlannedRun, make_plan
 from scalednl.lab.sweep.plan_view import plan_lines, plan_values
 from tests.lab.report.builders import write_run
@@ -176,9 +176,9 @@ def test_finished_runs_set_the_pace(tmp_path: Path) -> None:
     assert speed.seconds(run.experiment) == pytest.approx(10)
     assert speed.usual == pytest.approx(training_multiply_adds(run.experiment) / 10)
     assert rates(after.found, 2).seconds(run.experiment) == pytest.approx(5)
-    assert speed.seconds_left(after.runs[0]) == 0
+    assert after.runs[0].seconds_left(speed) == 0
     half = PlannedRun("x", run.experiment, tmp_path, state="interrupted", epochs_done=2)
-    assert speed.seconds_left(half) == pytest.approx(10 * (1 - 2 / run.experiment.epochs))
+    assert half.seconds_left(speed) == pytest.approx(10 * (1 - 2 / run.experiment.epochs))
 
 
 def test_a_plan_is_every_run_and_totals(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from scalednl.lab.paper.scales import ScaleName
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from scalednl.lab.sweep.estimate import Rates
+    from scalednl.lab.paper.hours import Rates
     from scalednl.lab.sweep.jobs import Engine
     from scalednl.lab.sweep.plan import Plan, PlannedRun
     from scalednl.lab.sweep.schedule import Summary
@@ -83,7 +83,7 @@ class ReproduceOptions:
     @property
     def run_threads(self) -> int:
         """Threads of one run."""
-        from scalednl.lab.sweep.estimate import cores
+        from scalednl.lab.machine import cores
 
         if self.threads is not None:
             return self.threads
@@ -112,8 +112,8 @@ def reproduce(
         options: How to run.
     """
     from scalednl.lab.paper.artefacts import artefacts, find_artefacts
+    from scalednl.lab.paper.hours import rates
     from scalednl.lab.paper.scales import SCALES
-    from scalednl.lab.sweep.estimate import rates
     from scalednl.lab.sweep.plan import make_plan
 
     if not names:

@@ -7,6 +7,7 @@ from typing import Any
 
 from scalednl.lab.paper.answers import ANSWERS
 from scalednl.lab.paper.artefacts import artefacts
+from scalednl.lab.paper.hours import rates
 from scalednl.lab.records import origin
 from scalednl.lab.records.runs import PRECISIONS, Cells, RunRecord, by_cell, find_runs
 from scalednl.lab.report.aggregate import as_softmax, describe_block, outcome
@@ -17,7 +18,6 @@ from scalednl.lab.report.curves import figure2, learning_curves, other_curves
 from scalednl.lab.report.paper_tables import grid, in_grid
 from scalednl.lab.report.printed_numbers import noise_caption, printed_numbers
 from scalednl.lab.report.verdicts import Verdict, judge_all
-from scalednl.lab.sweep.estimate import rates
 
 SCHEMA = 1
 

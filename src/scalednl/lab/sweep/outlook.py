@@ -10,11 +10,11 @@ from itertools import chain
 from scalednl.lab.paper.answers import Needed, at_a_look, settled_by_power
 from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.claims import Claim, Row, claims, main_claims
+from scalednl.lab.paper.hours import Rates
 from scalednl.lab.paper.rules import OFTEN_SEEDS, POWER, RULES, Rule
 from scalednl.lab.paper.scales import PaperSetting, Scale
 from scalednl.lab.records.runs import RunRecord, by_cell
 from scalednl.lab.stats import detectable
-from scalednl.lab.sweep.estimate import Rates
 from scalednl.lab.sweep.plan import Plan
 
 ENOUGH = 6

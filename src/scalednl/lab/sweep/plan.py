@@ -7,6 +7,7 @@ from pathlib import Path
 from scalednl.lab.config import Experiment
 from scalednl.lab.config.settings import Precision
 from scalednl.lab.paper.grids import Artefact
+from scalednl.lab.paper.hours import Rates
 from scalednl.lab.paper.scales import Scale, run_name
 from scalednl.lab.recipes import recipes
 from scalednl.lab.records.runs import (
@@ -50,6 +51,15 @@ class PlannedRun:
     def has_ended(self) -> bool:
         """Whether it has a result; diverging is one."""
         return self.state in ("finished", "diverged")
+
+    def seconds(self, rates: Rates) -> float:
+        """Seconds of all its epochs at these rates."""
+        return rates.seconds(self.experiment, self.precision)
+
+    def seconds_left(self, rates: Rates) -> float:
+        """Seconds of the epochs that it still lacks."""
+        share = 1 - min(1.0, self.epochs_done / self.experiment.epochs)
+        return 0.0 if self.has_ended else share * self.seconds(rates)
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from typing import Any
 
 from scalednl.lab.paper.claims import main_claims
 from scalednl.lab.paper.grids import Artefact
+from scalednl.lab.paper.hours import Rates, paper_hours
 from scalednl.lab.paper.rules import RULES
 from scalednl.lab.paper.scales import Scale
-from scalednl.lab.sweep.estimate import Rates, paper_hours
 from scalednl.lab.sweep.outlook import measured_deviations, outlook_lines, outlooks
 from scalednl.lab.sweep.plan import Plan, PlannedRun
 
@@ -62,8 +62,8 @@ def plan_values(
                 "state": run.state,
                 "note": run.note,
                 "after": list(run.after),
-                "hours_here": rates.seconds(run.experiment, run.precision) / 3600,
-                "hours_left_here": rates.seconds_left(run) / 3600,
+                "hours_here": run.seconds(rates) / 3600,
+                "hours_left_here": run.seconds_left(rates) / 3600,
                 "hours_paper_gpu": paper_hours(run.experiment),
             }
             for run in plan.runs
@@ -115,7 +115,7 @@ def _line(run: PlannedRun, width: int, rates: Rates) -> str:
         state += f": {run.note}"
     elif run.state == "waiting" and run.after:
         state += f" for {', '.join(run.after)}"
-    estimate = hours(rates.seconds(experiment, run.precision) / 3600)
+    estimate = hours(run.seconds(rates) / 3600)
     return (
         f"{run.name:{width}}  {experiment.data:13}  {experiment.epochs:3} epochs  "
         f"{estimate:>9}  {state}"
@@ -129,8 +129,8 @@ def _sums(plan: Plan, rates: Rates) -> dict[str, Any]:
         "states": dict(Counter(run.state for run in plan.runs)),
         "done": len(plan.runs) - len(todo),
         "to_do": len(todo),
-        "hours_here": sum(rates.seconds(run.experiment, run.precision) for run in plan.runs) / 3600,
-        "hours_left_here": sum(rates.seconds_left(run) for run in plan.runs) / 3600,
+        "hours_here": sum(run.seconds(rates) for run in plan.runs) / 3600,
+        "hours_left_here": sum(run.seconds_left(rates) for run in plan.runs) / 3600,
         "hours_paper_gpu": sum(paper_hours(run.experiment) for run in plan.runs),
         "hours_left_paper_gpu": sum(paper_hours(run.experiment) for run in todo),
     }

@@ -1,7 +1,6 @@
-"""How long runs will take: at the paper's rate, and here."""
+"""How long trainings take: on the paper's GPU, and here."""
 
 import math
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import fmean, median
@@ -9,7 +8,6 @@ from statistics import fmean, median
 from scalednl.lab.config import Experiment
 from scalednl.lab.paper.costs import CPU_THREAD_RATE, paper_gpu_rate, training_multiply_adds
 from scalednl.lab.records.runs import PRECISIONS, RunRecord, cell_of
-from scalednl.lab.sweep.plan import PlannedRun
 
 THREADS = 2
 """Assumed where no run has finished and no number is given"""
@@ -30,13 +28,6 @@ class Rates:
         """Seconds of all epochs of an experiment."""
         measured = self.cells.get(cell_of(experiment, precision)) if self.cells else None
         return training_multiply_adds(experiment) / self.usual if measured is None else measured
-
-    def seconds_left(self, run: PlannedRun) -> float:
-        """Seconds of the epochs that a run still lacks."""
-        if run.has_ended:
-            return 0.0
-        share = 1 - min(1.0, run.epochs_done / run.experiment.epochs)
-        return share * self.seconds(run.experiment, run.precision)
 
 
 def paper_hours(experiment: Experiment) -> float:
@@ -86,10 +77,3 @@ def _seconds(run: RunRecord, threads: int | None) -> float | None:
     if threads is None or run.setup.device != "cpu" or not run.setup.threads:
         return run.result.seconds
     return run.result.seconds * run.setup.threads / threads
-
-
-def cores() -> int:
-    """Processor cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
