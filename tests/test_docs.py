@@ -1,16 +1,23 @@
-"""The snippets of the README and the docs run, and what they show is what comes out."""
+"""The commands and snippets of the README and the docs work, and print what they show."""
 
+import importlib.util
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
 import scalednl
+from scalednl.lab.cli import parse
 from tests.peers import builders
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+GUIDES = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "ARCHITECTURE.md"]
+TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
 
+PROGRAMS = ("scalednl", "make", "python")
+COMMAND = "(?:scalednl|make|python -m) "
 
 NEEDS_TORCHVISION = re.compile(
     r"<!-- needs torchvision -->\n```python\n(.*?)^```\n```\n(.*?)^```", re.M | re.S
@@ -20,6 +27,27 @@ NEEDS_TORCHVISION = re.compile(
 def _snippets(page: Path) -> str:
     text = NEEDS_TORCHVISION.sub("", page.read_text())
     return "\n".join(re.findall(r"^```python\n(.*?)^```", text, re.M | re.S))
+
+
+def _shell_lines() -> dict[str, list[str]]:
+    """Every line of a page that starts with one of our commands, with or without torchrun."""
+    found: dict[str, list[str]] = {}
+    for page in GUIDES:
+        text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+        for line in re.findall(rf"^ *(?:\$ |torchrun .* -m )?({COMMAND}.*)$", text, re.M):
+            words = shlex.split(line, comments=True)
+            found[f"{page.name}: {' '.join(words)}"] = words
+    return found
+
+
+def _inline_commands() -> dict[str, list[str]]:
+    """Commands that pages name in running text, where only their names must be complete."""
+    found: dict[str, list[str]] = {}
+    for page in GUIDES:
+        text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+        for code in re.findall(rf"`({COMMAND}[^`]+)`", text):
+            found[f"{page.name}: {' '.join(code.split())}"] = code.split()
+    return found
 
 
 @pytest.mark.parametrize(
@@ -47,17 +75,42 @@ def test_the_plan_in_the_readme_is_the_one_printed() -> None:
     assert shown in (ROOT / "README.md").read_text()
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     """Every relative link names a file that is there."""
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
-def test_make_targets_in_the_readme_exist() -> None:
-    """Every `make` command that the README names is a target."""
-    makefile = (ROOT / "Makefile").read_text()
-    commands = re.findall(r"\bmake ([a-z]+)", (ROOT / "README.md").read_text())
-    assert {"demo", "test"} <= set(commands)
-    for command in commands:
-        assert re.search(rf"^{command}:", makefile, re.M), command
+@pytest.mark.parametrize("words", _shell_lines().values(), ids=_shell_lines())
+def test_shell_lines_are_commands_that_exist(words: list[str]) -> None:
+    """`scalednl` lines parse to a command, `make` targets and `python -m` modules exist."""
+    program, *arguments = words
+    if program == "scalednl":
+        assert callable(parse(arguments))
+    elif program == "make":
+        assert {word for word in arguments if "=" not in word} <= TARGETS
+    else:
+        assert importlib.util.find_spec(arguments[1]) is not None
+
+
+@pytest.mark.parametrize("words", _inline_commands().values(), ids=_inline_commands())
+def test_commands_in_the_text_exist(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Commands that running text names have a help text, targets and modules exist."""
+    program, *arguments = words
+    if program == "make":
+        assert arguments[0] in TARGETS
+    elif program == "python":
+        assert importlib.util.find_spec(arguments[1]) is not None
+    elif not arguments[0].startswith("-"):
+        group = 2 if arguments[0] in ("bench", "data") else 1
+        with pytest.raises(SystemExit) as left:
+            parse([*arguments[:group], "--help"])
+        assert left.value.code == 0, capsys.readouterr().err
+
+
+def test_the_pages_have_commands_of_every_kind() -> None:
+    """The two tests above run over scalednl, make and python commands, in blocks and in text."""
+    blocks, text = _shell_lines(), _inline_commands()
+    assert {words[0] for words in (*blocks.values(), *text.values())} == set(PROGRAMS)
+    assert min(len(blocks), len(text)) > 20

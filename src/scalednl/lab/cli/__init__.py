@@ -2,6 +2,7 @@
 
 import io
 import sys
+from collections.abc import Callable
 
 import tyro
 
@@ -10,23 +11,34 @@ from scalednl.errors import CommandError, UsageError
 from scalednl.lab.cli.attention import attention
 from scalednl.lab.cli.bench import bench
 from scalednl.lab.cli.data import data
+from scalednl.lab.cli.deferred import deferred
 from scalednl.lab.cli.demo import demo
 from scalednl.lab.cli.eval import evaluate
 from scalednl.lab.cli.export import export
 from scalednl.lab.cli.report import report
 from scalednl.lab.cli.reproduce import reproduce
-from scalednl.lab.cli.train import train, train_command
+from scalednl.lab.cli.train import parse_train, train
 
 app = tyro.extras.SubcommandApp()
 app.command(bench, name="bench", help="Measure what the block costs on this machine.")
-app.command(demo)
-app.command(train)
-app.command(name="eval")(evaluate)
-app.command(attention)
-app.command(reproduce)
+app.command(deferred(demo))
+app.command(deferred(train))
+app.command(name="eval")(deferred(evaluate))
+app.command(deferred(attention))
+app.command(deferred(reproduce))
 app.command(data, name="data", help="Get, verify and list data sets.")
-app.command(report)
-app.command(export)
+app.command(deferred(report))
+app.command(deferred(export))
+
+
+def parse(arguments: list[str]) -> Callable[[], None]:
+    """The command that the arguments name, with its options: a function without arguments."""
+    if arguments[:1] == ["train"]:
+        # The recipe decides the defaults of all other options.
+        return parse_train(arguments[1:])
+    description = "Exact softmax-free non-local blocks for PyTorch."
+    command: Callable[[], None] = app.cli(prog="scalednl", description=description, args=arguments)
+    return command
 
 
 def main() -> None:
@@ -38,11 +50,7 @@ def main() -> None:
         print(f"scalednl {__version__}")
         return
     try:
-        if sys.argv[1:2] == ["train"]:
-            # The recipe decides the defaults of all other options.
-            train_command(sys.argv[2:])
-            return
-        app.cli(prog="scalednl", description="Exact softmax-free non-local blocks for PyTorch.")
+        parse(sys.argv[1:])()
     except CommandError as problem:
         print(f"scalednl: {problem}", file=sys.stderr)
         sys.exit(2 if isinstance(problem, UsageError) else 1)

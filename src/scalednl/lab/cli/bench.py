@@ -6,6 +6,7 @@ import tyro
 
 from scalednl.errors import UsageError
 from scalednl.lab.bench.options import BenchOptions, parse_bytes
+from scalednl.lab.cli.deferred import deferred
 
 Options = Annotated[BenchOptions, tyro.conf.arg(name="")]
 
@@ -13,6 +14,7 @@ bench = tyro.extras.SubcommandApp()
 
 
 @bench.command
+@deferred
 def table3(
     options: Options,
     batch: Annotated[int | None, tyro.conf.arg(metavar="N")] = None,
@@ -37,6 +39,7 @@ def table3(
 
 
 @bench.command
+@deferred
 def scaling(
     options: Options,
     budget: Annotated[str, tyro.conf.arg(metavar="SIZE")] = "4GiB",
@@ -60,6 +63,7 @@ def scaling(
 
 
 @bench.command
+@deferred
 def peers(options: Options) -> None:
     """Other implementations beside ours: the same input, the same run, in turns.
 
@@ -77,6 +81,7 @@ def peers(options: Options) -> None:
 
 
 @bench.command
+@deferred
 def planner(options: Options) -> None:
     """What the planner picks, what would have been fastest, and what the difference costs.
 
@@ -93,6 +98,7 @@ def planner(options: Options) -> None:
 
 
 @bench.command
+@deferred
 def train(options: Options) -> None:
     """Images a second of the whole training loop, against a bare loop over one fixed batch.
 
@@ -109,6 +115,7 @@ def train(options: Options) -> None:
 
 
 @bench.command
+@deferred
 def orders(options: Options) -> None:
     """One block in every order of multiplication, at three settings, against softmax.
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import tyro
 
 from scalednl.errors import CommandError, UsageError
+from scalednl.lab.cli.deferred import deferred
 
 Name = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
 Root = Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")]
@@ -17,6 +18,7 @@ data = tyro.extras.SubcommandApp()
 
 
 @data.command
+@deferred
 def get(
     name: Name,
     source: Annotated[Path | None, tyro.conf.arg(name="from", metavar="PATH")] = None,
@@ -60,6 +62,7 @@ def get(
 
 
 @data.command
+@deferred
 def verify(name: Name, root: Root = None) -> None:
     """Compare a stored data set with its hashes and open every image.
 
@@ -84,6 +87,7 @@ def verify(name: Name, root: Root = None) -> None:
 
 
 @data.command(name="list")
+@deferred
 def list_data(root: Root = None) -> None:
     """Show which data sets are here, and where.
 
@@ -115,6 +119,7 @@ def list_data(root: Root = None) -> None:
 
 
 @data.command
+@deferred
 def show(
     name: Name,
     to: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="PNG")],

@@ -2,7 +2,9 @@
 
 import shlex
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -57,21 +59,23 @@ def train(recipe: tyro.conf.Positional[str]) -> None:
     Args:
         recipe: A name of `scalednl train --list`, or a run directory.
     """
-    train_command([recipe])
+    parse_train([recipe])()
 
 
-def train_command(arguments: list[str]) -> None:
+def parse_train(arguments: list[str]) -> Callable[[], None]:
     """`scalednl train` with these arguments; the recipe gives the others their defaults."""
     if not arguments or arguments[0] in ("--help", "-h"):
         print(HELP, end="", file=sys.stdout if arguments else sys.stderr)
         sys.exit(0 if arguments else 2)
-    if arguments[0] == "--list":
-        _list()
-        return
+    if arguments == ["--list"]:
+        return _list
     name, rest = arguments[0], arguments[1:]
     if name.startswith("-"):
         raise UsageError(f"name a recipe before {name}: `scalednl train --list` shows them")
-    parsed = _parse(name, rest)
+    return partial(_train, _parse(name, rest))
+
+
+def _train(parsed: TrainArguments) -> None:
     out = parsed.out or _default_folder(parsed.experiment)
     if parsed.dry_run:
         from scalednl.lab.training.plan import plan_run
