@@ -1,9 +1,10 @@
 """What several tests need: relative errors, layouts, and a block said in the reference's words."""
 
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -122,6 +123,23 @@ def call_scalednl(
         code = left.code
     said = capsys.readouterr()
     return int(str(code or 0)), said.err + said.out
+
+
+def assert_refused(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: Sequence[str],
+    code: int,
+    said: str,
+) -> None:
+    """Assert that a command ends with this exit code and with one sentence that contains `said`.
+
+    Mistakes that the parser finds itself may be a box or a usage text instead.
+    """
+    found, text = call_scalednl(monkeypatch, capsys, *arguments)
+    assert found == code, text
+    assert said in text
+    assert re.fullmatch(r"scalednl: [^\n]+\n", text) or text.startswith(("╭", "usage:")), text
 
 
 @contextmanager

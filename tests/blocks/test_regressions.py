@@ -9,7 +9,9 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 import scalednl
+from scalednl.ops.layout import pixel_rows
 from scalednl.ops.planner import Choice
+from scalednl.ops.views import apply_view, split_heads
 from tests.support import assert_close, force, randomise
 
 FOLDED = Choice("gram", True)
@@ -66,9 +68,15 @@ def test_float32_under_fp16_autocast_does_not_overflow(options: dict[str, str]) 
 
 @pytest.mark.parametrize("size", [1e-3, 1e-4, 1.0])
 def test_directions_of_short_fp16_vectors(size: float) -> None:
-    """Vectors whose inverse length leaves fp16 have finite directions of the right length."""
+    """Vectors whose inverse length leaves fp16 have directions of length 1, and finite outputs."""
+    torch.manual_seed(0)
     block = scalednl.NonLocal2d(16, view="direction", norm=False, init=0.01).half()
     x = (size * torch.randn(1, 16, 8, 8)).half()
+    theta = split_heads(pixel_rows(block.theta(x)), 1)
+    assert theta.dtype == torch.float16
+    lengths = apply_view(theta, "direction").float().norm(dim=-1)
+    assert (theta != 0).any(-1).all()
+    assert (lengths - 1).abs().max() < 2e-3
     assert torch.isfinite(block(x)).all()
 
 

@@ -214,7 +214,7 @@ def test_bad_input(call: "object", sentence: str) -> None:
         call()  # type: ignore[operator]
 
 
-def test_config_is_torch_free_and_complete() -> None:
+def test_config_has_every_option_of_the_block() -> None:
     """NonLocalConfig has every option of NonLocal2d but the channels."""
     options = set(inspect.signature(scalednl.NonLocal2d).parameters) - {"channels"}
     assert set(NonLocalConfig().block_options()) == options

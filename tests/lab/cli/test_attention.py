@@ -10,7 +10,7 @@ from PIL import Image
 
 from scalednl.inspection import factors
 from tests.lab.attention.builders import made_run
-from tests.support import call_scalednl
+from tests.support import assert_refused, call_scalednl
 
 
 @pytest.fixture(scope="module")
@@ -110,9 +110,7 @@ def test_mistakes_are_sentences(
 ) -> None:
     """One line that names what was wrong, and no traceback."""
     words = [word.replace("RUN", str(run)) for word in arguments]
-    found, printed = call_scalednl(monkeypatch, capsys, "attention", *words)
-    assert (found, said in printed) == (code, True), printed
-    assert printed.count("\n") == 1
+    assert_refused(monkeypatch, capsys, ["attention", *words], code, said)
 
 
 def test_help_has_examples(

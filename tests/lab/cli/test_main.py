@@ -8,14 +8,29 @@ import pytest
 
 from tests.support import run_scalednl
 
+COMMANDS = ["bench", "demo", "train", "eval", "attention", "reproduce", "data", "report", "export"]
 
-def test_help_names_the_commands_and_does_not_load_torch() -> None:
-    """--help answers with the commands, before torch is imported."""
+
+def test_help_describes_every_command() -> None:
+    """--help lists exactly the nine commands, each with a description."""
     run = run_scalednl("--help")
     assert run.returncode == 0
-    assert "demo" in run.stdout
-    code = "import sys, scalednl.lab.cli; assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    described = re.findall(r"^│ +• ([a-z]+) +[A-Z]\w+", run.stdout, re.M)
+    assert described == COMMANDS
+
+
+def test_help_does_not_load_torch() -> None:
+    """--help ends before torch is imported."""
+    code = """
+import sys
+from scalednl.lab.cli import main
+sys.argv = ["scalednl", "--help"]
+try:
+    main()
+finally:
+    assert "torch" not in sys.modules
+"""
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
 
 
 def test_help_of_a_command_has_an_example() -> None:
@@ -31,14 +46,21 @@ def test_version() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["dmeo"], ["demo", "--threads", "x"], [], ["demo", "--thread=1"]]
+    ("arguments", "said"),
+    [
+        (["dmeo"], "Unrecognized options: dmeo"),
+        (["demo", "--threads", "x"], "Error parsing --threads"),
+        ([], "Expected one of {bench, demo, train, eval, attention, reproduce, data, report, "),
+        (["demo", "--thread=1"], "Perhaps you meant: --threads N"),
+    ],
 )
-def test_mistakes_exit_with_2_and_no_traceback(arguments: list[str]) -> None:
-    """A mistake in the arguments ends with exit code 2 and a sentence."""
+def test_mistakes_exit_with_2_and_name_what_is_wrong(arguments: list[str], said: str) -> None:
+    """A mistake in the arguments ends with exit code 2, names it, and prints nothing else."""
     run = run_scalednl(*arguments)
     assert run.returncode == 2
-    assert run.stderr.strip() or run.stdout.strip()
+    assert said in " ".join(run.stderr.replace("│", " ").split())
     assert "Traceback" not in run.stderr
+    assert run.stdout == ""
 
 
 def test_a_senseless_value_is_named() -> None:
