@@ -72,7 +72,7 @@ def test_list_and_help() -> None:
             2,
             "--checkpoint-minutes must be more than 0",
         ),
-        (["pairs-scaled", "--model", "preresnet99999999999"], 2, "makes no sense"),
+        (["pairs-scaled", "--model", "preresnet99999999999"], 2, "must be at most 10000"),
         (
             ["pairs-scaled", "--devices", "2", "--batch", "1"],
             2,
