@@ -14,13 +14,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from scalednl.blocks.nonlocal_block import _NonLocal
+from scalednl.blocks import NonLocalBlock
 from scalednl.lab.cli import main
 from scalednl.ops import reference
 from scalednl.ops.planner import Choice
 
 LAYOUTS = ("nchw", "channels_last")
-Block = TypeVar("Block", bound=_NonLocal)
+Block = TypeVar("Block", bound=NonLocalBlock)
 
 
 def assert_close(value: Tensor, truth: Tensor, tolerance: float, name: str = "value") -> None:
@@ -54,11 +54,11 @@ def laid_out(x: Tensor, layout: str) -> Tensor:
 
 def force(block: Block, choice: Choice) -> Block:
     """Make a block take this choice whatever its planner would say."""
-    block._forced = choice
+    block.order = choice
     return block
 
 
-def reference_block(block: _NonLocal, x: Tensor) -> Tensor:
+def reference_block(block: NonLocalBlock, x: Tensor) -> Tensor:
     """What `block(x)` must be, by the literal equations: every map formed, nothing folded."""
     theta, phi, g = _embeddings(block, x)
     y = reference.nonlocal_attention(
@@ -156,14 +156,14 @@ def tiny_disk(folder: Path, size: str) -> Iterator[Path]:
 
 
 def with_gradients(
-    function: nn.Module | None, block: _NonLocal, x: Tensor, grad: Tensor
+    function: nn.Module | None, block: NonLocalBlock, x: Tensor, grad: Tensor
 ) -> tuple[Tensor, ...]:
     """Output and gradients for x and every parameter; `function` None is the reference."""
     z = reference_block(block, x) if function is None else function(x)
     return (z.detach(), *torch.autograd.grad(z, [x, *block.parameters()], grad))
 
 
-def _embeddings(block: _NonLocal, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _embeddings(block: NonLocalBlock, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     keys = _pooled(block, x) if block.key_pool == "before" else x
     theta, phi, g = _project(block.theta, x), _project(block.phi, keys), _project(block.g, keys)
     if block.key_pool == "after":
@@ -178,13 +178,13 @@ def _project(conv: nn.Module, x: Tensor) -> Tensor:
     return y if bias is None else y + bias.view(-1, *[1] * (x.dim() - 2))  # type: ignore[operator]
 
 
-def _pooled(block: _NonLocal, x: Tensor) -> Tensor:
+def _pooled(block: NonLocalBlock, x: Tensor) -> Tensor:
     for axis, kernel in enumerate(block.pool_kernel, start=2):
         x = x.unfold(axis, kernel, kernel).amax(-1)
     return x
 
 
-def _temperature(block: _NonLocal) -> float | Tensor | None:
+def _temperature(block: NonLocalBlock) -> float | Tensor | None:
     if block.log_softmax_scale is not None:
         return block.log_softmax_scale.exp()
     named = {"embed": None, "channels": block.channels**-0.5}

@@ -12,10 +12,12 @@ from scalednl.options import (
     Order,
     View,
     check_attention_options,
+    check_init,
     check_name,
     check_order,
     check_positive,
     check_softmax_scale,
+    default_init,
     orders_of,
 )
 
@@ -52,6 +54,8 @@ class NonLocalConfig:
         check_positive("embed_channels", embed)
         check_attention_options(embed, self.heads, self.attention, self.view, self.scale)
         check_softmax_scale(self.softmax_scale, self.attention)
+        init = default_init(self.attention) if self.init is None else self.init
+        check_init(init, self.norm, self.norm_init)
         check_name("memory", self.memory, MEMORIES)
         if self.key_pool is not None:
             check_name("key_pool", self.key_pool, KEY_POOLS)

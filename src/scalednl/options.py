@@ -1,19 +1,20 @@
 """The names that options may take, and the sentences that answer a wrong one."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from math import isfinite
 from operator import index
-from typing import Literal, get_args
+from typing import Literal, TypeGuard, get_args
 
 Attention = Literal["scaled", "softmax", "mean"]
 View = Literal["base", "magnitude", "direction"]
-Order = Literal["auto", "quadratic", "associative", "gram", "fused"]
+Order = Literal["auto", "quadratic", "associative", "gram", "rank_one", "fused"]
 Memory = Literal["auto", "lean"]
 KeyPool = Literal["before", "after"]
 
 ATTENTIONS: tuple[str, ...] = get_args(Attention)
 VIEWS: tuple[str, ...] = get_args(View)
+ORDERS: tuple[Order, ...] = get_args(Order)[1:]
 MEMORIES: tuple[str, ...] = get_args(Memory)
 KEY_POOLS: tuple[str, ...] = get_args(KeyPool)
 SOFTMAX_SCALES = ("embed", "channels", "learned")
@@ -22,6 +23,21 @@ SOFTMAX_SCALES = ("embed", "channels", "learned")
 def default_init(attention: str) -> str | float:
     """The best column of the paper's Table 2: 0.01 for softmax, He for scaled and the others."""
     return 0.01 if attention == "softmax" else "he"
+
+
+def check_init(init: object, norm: object, norm_init: object) -> None:
+    """Raise unless `init`, `norm` and `norm_init` say how a block starts."""
+    if init != "he" and not (_is_number(init) and init >= 0):
+        raise ValueError(
+            f'init={init!r} is unknown: use "he", or a standard deviation such as 0.01'
+        )
+    if not isinstance(norm, bool):
+        raise ValueError(
+            f"norm={norm!r} must be True or False: for another norm, make the block with "
+            "norm=False and set block.norm"
+        )
+    if not _is_number(norm_init):
+        raise ValueError(f"norm_init={norm_init!r} must be a number")
 
 
 def check_name(option: str, value: object, allowed: Iterable[str]) -> None:
@@ -75,8 +91,7 @@ def check_attention_options(
 
 def check_softmax_scale(value: object, attention: str) -> None:
     """Raise unless `value` is a name of `SOFTMAX_SCALES` or a number, and there is a softmax."""
-    number = isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value)
-    if not number and value not in SOFTMAX_SCALES:
+    if not _is_number(value) and value not in SOFTMAX_SCALES:
         raise ValueError(
             f"softmax_scale={value!r} is unknown: use {_listed(SOFTMAX_SCALES)}, or a number"
         )
@@ -86,31 +101,48 @@ def check_softmax_scale(value: object, attention: str) -> None:
         )
 
 
-def orders_of(attention: str, view: str, *, key_pool: str | None = None) -> dict[str, str]:
-    """Every order with the reason why it does not apply to this attention, or "" where it does."""
-    orders = dict.fromkeys(("quadratic", "associative", "gram", "fused"), "")
+def orders_of(
+    attention: str, view: str, *, key_pool: str | None = None, plain: bool = True
+) -> dict[Order, str]:
+    """Every order with the reason why it does not apply to this attention, or "" where it does.
+
+    - quadratic:   (theta phi^T) g, for every attention
+    - associative: theta (phi^T g), without softmax
+    - gram:        from x x^T and the weights alone: base view, no softmax
+    - rank_one:    one vector per head: magnitude view, no softmax, where A has rank one
+    - fused:       torch's kernel for softmax, which never stores A
+
+    `plain` says whether the four convolutions are plain 1x1 ones, whose weights may be used without
+    calling them.
+    """
+    reasons = dict.fromkeys(ORDERS, "")
     if attention == "softmax":
-        orders["associative"] = "softmax needs the whole row of A before it is multiplied with g"
-        orders["gram"] = orders["associative"]
-    else:
-        orders["fused"] = "for attention='softmax' only"
-        if view != "base":
-            orders["gram"] = (
-                f"view={view!r} takes a norm at every pixel, so theta and phi must exist"
-            )
-        elif key_pool == "after":
-            orders["gram"] = "key_pool='after' takes a maximum of phi and g, so both must exist"
-    return orders
+        reason = "softmax needs a complete row of A before it is multiplied with g"
+        return {**reasons, "associative": reason, "gram": reason, "rank_one": reason}
+    reasons["fused"] = "for attention='softmax' only"
+    if not plain:
+        reason = "theta, phi, g or out was replaced, patched or hooked, so it must be called"
+        reasons["gram"] = reasons["rank_one"] = reason
+    if key_pool == "after":
+        reason = "key_pool='after' takes a maximum of phi and g, so both must exist"
+        reasons["gram"] = reasons["rank_one"] = reason
+    if view != "base":
+        reasons["gram"] = f"view={view!r} takes a norm at every pixel, so theta and phi must exist"
+    if view != "magnitude":
+        reasons["rank_one"] = "for view='magnitude' only, where A has rank one"
+    return reasons
 
 
-def check_order(order: str, available: dict[str, str]) -> None:
+def check_order(order: Order, reasons: Mapping[Order, str]) -> None:
     """Raise unless `order` is "auto" or one of the orders with no reason against it."""
-    check_name("order", order, ("auto", *available))
-    if order != "auto" and available[order]:
-        usable = ["auto", *(name for name, reason in available.items() if not reason)]
-        raise ValueError(
-            f"order={order!r} cannot be used: {available[order]}; use {_listed(usable)}"
-        )
+    check_name("order", order, ("auto", *reasons))
+    if order != "auto" and reasons[order]:
+        usable = ["auto", *(name for name, reason in reasons.items() if not reason)]
+        raise ValueError(f"order={order!r} cannot be used: {reasons[order]}; use {_listed(usable)}")
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value)
 
 
 def _listed(values: Iterable[object]) -> str:

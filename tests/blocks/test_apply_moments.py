@@ -84,7 +84,7 @@ def test_what_moments_cannot_do_is_said() -> None:
     moments = scalednl.Moments().update(torch.randn(SHAPE).double())
     x = torch.randn(SHAPE).double()
     for options, sentence in [
-        ({"attention": "softmax"}, "whole row of A"),
+        ({"attention": "softmax"}, "complete row of A"),
         ({"view": "direction"}, "takes a norm at every pixel"),
         ({"key_pool": "before"}, "borders of tiles"),
     ]:

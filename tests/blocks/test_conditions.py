@@ -198,6 +198,51 @@ def test_inference_mode_and_constant_inputs(choice: Choice) -> None:
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in block.parameters())
 
 
+class _NoWeight(nn.Module):
+    """theta without parameters of its own, as a wrapper may leave it."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x."""
+        return x
+
+
+def _without_parameters(module: nn.Module) -> nn.Module:
+    """A copy whose weights are plain tensors, as in replicas of nn.DataParallel and in FSDP."""
+    module = copy.deepcopy(module)
+    for part in module.modules():
+        for name, parameter in list(part._parameters.items()):
+            del part._parameters[name]
+            object.__setattr__(part, name, None if parameter is None else parameter.detach())
+    return module
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("choice", CHOICES, ids=str)
+def test_blocks_whose_parameters_a_wrapper_holds(choice: Choice, training: bool) -> None:
+    """Without a single parameter of its own, a block computes, plans and refuses as before."""
+    block = _block(choice).train(training)
+    bare = _without_parameters(block)
+    assert not list(bare.parameters())
+    assert isinstance(bare, scalednl.NonLocal2d)
+    x = torch.randn(2, 8, 4, 4)
+    assert torch.equal(bare(x), block(x))
+    assert str(bare.plan(x.shape)) == str(block.plan(x.shape))
+    with pytest.raises(ValueError, match=r"x is torch.float64 but.*torch.float32"):
+        bare(x.double())
+
+
+def test_blocks_without_any_weight() -> None:
+    """Modules without weights in the places of all convolutions are called, in any dtype."""
+    block = scalednl.NonLocal2d(4, heads=1, norm=False)
+    for name in ("theta", "phi", "g", "out"):
+        setattr(block, name, _NoWeight())
+    x = torch.randn(2, 4, 3, 3, dtype=torch.float64)
+    flat = x.flatten(2)
+    y = flat @ (flat.mT @ flat) / (9 * 4) ** 0.5
+    assert_close(block(x), x + y.view_as(x), 1e-10)
+    assert block.plan(x.shape).order != "gram"
+
+
 def test_meta_tensors() -> None:
     """Shapes can be worked out without memory, on the meta device."""
     block = scalednl.NonLocal2d(8).to("meta")

@@ -100,7 +100,7 @@ def test_the_map_explains_the_output(options: Options) -> None:
     block = _block(options).eval()
     x = torch.randn(2, 6, 4, 6, dtype=torch.float64)
     a = block.attention_map(x)
-    _, _, g = block._embed(x)
+    _, _, g = block.embed(x)
     assert a.shape == (2, block.heads, 24, g[0, 0].numel())
     y = torch.einsum("bhij,bhdj->bhdi", a, g.flatten(2).unflatten(1, (block.heads, -1)))
     u = block.out(y.reshape(2, -1, 4, 6))
@@ -144,6 +144,49 @@ def test_orders_may_be_set_later() -> None:
     with pytest.raises(ValueError, match="memory='tiny' is unknown"):
         block.memory = "tiny"  # type: ignore[assignment]
     assert (block.order, block.memory) == ("gram", "lean")
+
+
+def test_rank_one_is_what_the_magnitude_view_runs() -> None:
+    """auto takes it and the plan prints it; a hook on g rules it out, and then g is called."""
+    block = _block({"view": "magnitude"})
+    x = torch.randn(2, 6, 8, 8, dtype=torch.float64)
+    z = block(x)
+    assert block.choice(x.shape) == Choice("rank_one") == block.plan(x.shape).choice
+    assert "> rank_one " in str(block.plan(x.shape))
+    block.order = "rank_one"
+    assert_close(block(x), z, 1e-10)
+    called = []
+    block.g.register_forward_hook(lambda *_: called.append(True))
+    assert_close(block(x), z, 1e-10)
+    assert called
+    assert block.choice(x.shape).order == "associative"
+    assert "order='rank_one' being unavailable" in str(block.plan(x.shape))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_associative_order_of_the_magnitude_view_is_associative(training: bool) -> None:
+    """Asked for, it embeds g at every pixel: more multiply-adds than rank_one, the same result."""
+    x = torch.randn(2, 6, 8, 8, dtype=torch.float64)
+    asked, auto = (
+        _block({"view": "magnitude", "order": order}).train(training)
+        for order in ("associative", "auto")
+    )
+    auto.load_state_dict(asked.state_dict())
+    assert asked.plan(x.shape).choice == Choice("associative")
+    assert asked.plan(x.shape).multiply_adds > auto.plan(x.shape).multiply_adds
+    assert_close(asked(x), auto(x), 1e-10)
+
+
+def test_a_choice_may_be_set_as_the_order() -> None:
+    """A Choice fixes folding too; where it cannot fold, the order is taken without."""
+    block = _block({"order": Choice("gram", True)})
+    shape = (2, 6, 2, 2)
+    assert block.choice(shape) == block.plan(shape).choice == Choice("gram", True)
+    assert "order='gram + norm' was asked for" in str(block.plan(shape))
+    assert block.eval().choice(shape) == Choice("gram", False)
+    block.train().order = Choice("gram", False)
+    assert block.choice((2, 6, 64, 64)) == Choice("gram", False)
+    assert "order='gram'" in repr(block)
 
 
 def test_scaled_heads_share_no_information() -> None:

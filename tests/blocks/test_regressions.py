@@ -231,7 +231,7 @@ def test_schedules_follow_the_dtype() -> None:
     plan = block.plan((2, 64, 4, 4))
     kept = {o.choice: o.cost.bytes_kept for o in plan.options if o.cost is not None}
     assert kept[plan.choice] == min(kept.values())
-    assert block._choose(16) == plan.choice
+    assert block.choice((2, 64, 4, 4)) == plan.choice
 
 
 def test_help_and_types_speak() -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import scalednl
-from scalednl.blocks.nonlocal_block import _NonLocal
+from scalednl.blocks import NonLocalBlock
 from scalednl.inspection import capture_attention, factors, singular
 from scalednl.inspection.ablations import (
     MAP_ABLATIONS,
@@ -57,7 +57,7 @@ def _replaced(a: Tensor, ablation: Ablation) -> Tensor:
     return a
 
 
-def _literal(block: _NonLocal, x: Tensor, ablation: Ablation) -> Tensor:
+def _literal(block: NonLocalBlock, x: Tensor, ablation: Ablation) -> Tensor:
     """x + norm(out(A' g)) with every map formed."""
     with capture_attention(block) as seen:
         block(x)

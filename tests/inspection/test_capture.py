@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 import scalednl
+from scalednl.blocks import NonLocalBlock
 from scalednl.blocks.folding import add_projected
-from scalednl.blocks.nonlocal_block import _NonLocal
 from scalednl.inspection import BlockAttention, capture_attention, factors
 from scalednl.inspection.factors import Factors
 from scalednl.lab.bench.peak import peak_of
@@ -32,7 +32,7 @@ SCALES: list[dict[str, Any]] = [
 ]
 
 
-def _block(dims: int = 2, **options: Any) -> _NonLocal:
+def _block(dims: int = 2, **options: Any) -> NonLocalBlock:
     return randomise(BLOCKS[dims](8, heads=2, embed_channels=6, **options)).eval()
 
 

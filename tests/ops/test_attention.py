@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from scalednl.functional import attention_map, nonlocal_attention
 from scalednl.ops import reference
+from scalednl.ops.attention import FROM_INPUT
 from scalednl.options import ATTENTIONS, VIEWS, orders_of
 from tests.support import LAYOUTS, assert_close, assert_close_all, laid_out
 
@@ -15,7 +16,7 @@ CASES = [
     for attention in ATTENTIONS
     for view in VIEWS
     for order, reason in orders_of(attention, view).items()
-    if order != "gram" and not reason
+    if order not in FROM_INPUT and not reason
 ]
 
 
@@ -150,8 +151,12 @@ def test_direction_of_a_zero_vector_is_zero(order: str) -> None:
         ({"attention": "scale"}, "attention='scale' is unknown.*did you mean 'scaled'"),
         ({"view": "angle"}, "view='angle' is unknown: use 'base', 'magnitude' or 'direction'"),
         ({"order": "gram"}, "order='gram' cannot be used.*NonLocal2d"),
+        (
+            {"order": "rank_one", "view": "magnitude"},
+            "order='rank_one' cannot be used: it starts from a block's input.*NonLocal2d",
+        ),
         ({"order": "fused"}, "order='fused' cannot be used: for attention='softmax' only"),
-        ({"attention": "softmax", "order": "associative"}, "whole row"),
+        ({"attention": "softmax", "order": "associative"}, "complete row"),
         ({"attention": "softmax", "scale": False}, "scale=False drops"),
         ({"phi": torch.randn(2, 6, 3, 4)}, r"phi \(2, 6, 3, 4\)"),
         ({"theta": torch.randn(2, 6)}, r"\(batch, channels, \*space\)"),

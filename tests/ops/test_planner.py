@@ -5,8 +5,8 @@ import torch
 
 import scalednl
 from scalednl.lab.counting import bytes_kept, multiply_adds
-from scalednl.ops.costs import Setting, cost
-from scalednl.ops.planner import LARGEST, Choice, choose, schedule
+from scalednl.ops.costs import BlockState, cost
+from scalednl.ops.planner import LARGEST, Choice, choose
 from scalednl.options import ATTENTIONS, VIEWS, orders_of
 from tests.support import LAYOUTS, force, laid_out
 
@@ -30,8 +30,8 @@ def _cases() -> list[tuple[Options, Choice]]:
             cases.append(({"memory": memory, "heads": 2}, Choice("gram", fold)))
         cases.append(({"memory": memory, "norm": False}, Choice("gram", False)))
     for order in ("gram", "associative"):
-        cases.append(({"bias": True, "embed_channels": 8}, Choice(order, False)))  # type: ignore[arg-type]
-        cases.append(({"embed_channels": 4}, Choice(order, False)))  # type: ignore[arg-type]
+        cases.append(({"bias": True, "embed_channels": 8}, Choice(order, False)))
+        cases.append(({"embed_channels": 4}, Choice(order, False)))
     return cases
 
 
@@ -39,7 +39,7 @@ def _name(value: object) -> str:
     if isinstance(value, bool):
         return "training" if value else "evaluation"
     if isinstance(value, Choice):
-        return value.order + ("+norm" if value.fold else "")
+        return str(value)
     assert isinstance(value, dict)
     return "-".join(f"{v}" for v in value.values())
 
@@ -97,7 +97,7 @@ def test_multiply_adds_are_exact(
 
 def test_the_hand_written_backward_has_five_pixel_products() -> None:
     """The cost of one more pixel in training is 5 C^2 multiply-adds, folded or not."""
-    s = Setting(64, 64, 4)
+    s = BlockState(64, 64, 4)
     for fold in (False, True):
         few, many = (cost("gram", fold, s, n, n).multiply_adds for n in (1000, 1001))
         assert many - few == 5 * 64 * 64
@@ -114,8 +114,7 @@ def test_the_schedule_is_the_cheapest(
     training: bool, memory: str, channels: int, embed: int
 ) -> None:
     """At any number of pixels the scheduled choice has the least work, or when lean keeps least."""
-    s = Setting(channels, embed, 4, training=training, batch_norm=training, memory=memory)  # type: ignore[arg-type]
-    entries = schedule(s, "auto", ("fused",))
+    s = BlockState(channels, embed, 4, training=training, batch_norm=training, memory=memory)  # type: ignore[arg-type]
     choices = [Choice("quadratic", False), Choice("associative", False), Choice("gram", False)]
     choices += [Choice("gram", True)] if training else []
     for n in [1, 2, 3, 7, 30, 49, 100, 256, 784, 1024, 5000, 65536, LARGEST]:
@@ -124,7 +123,7 @@ def test_the_schedule_is_the_cheapest(
             c: (found.bytes_kept if memory == "lean" else 0, found.work)
             for c, found in costs.items()
         }
-        assert weights[choose(entries, n)] == min(weights.values())
+        assert weights[choose(s, "auto", n)] == min(weights.values())
 
 
 def test_small_maps_many_channels_and_large_maps() -> None:
@@ -148,7 +147,7 @@ def test_a_plan_prints_its_reasons() -> None:
     block.order = "associative"
     assert "order='associative' was asked for" in str(block.plan((32, 64, 32, 32)))
     softmax = scalednl.NonLocal2d(64, attention="softmax")
-    assert "whole row of A" in str(softmax.plan((32, 64, 32, 32)))
+    assert "complete row of A" in str(softmax.plan((32, 64, 32, 32)))
 
 
 def test_the_printed_totals_are_for_the_batch() -> None:

@@ -21,6 +21,7 @@ VARIANTS: list[tuple[Options, Choice]] = [
     ({"memory": "lean"}, GRAM[0]),
     ({"bias": True}, GRAM[1]),
     ({"key_pool": "before"}, GRAM[1]),
+    ({"view": "magnitude"}, Choice("rank_one", False)),
     ({"view": "magnitude"}, Choice("associative", False)),
     ({"view": "direction"}, Choice("associative", False)),
     ({"attention": "softmax"}, Choice("fused", False)),
@@ -112,8 +113,30 @@ def test_compile_under_autocast(choice: Choice, dtype: torch.dtype) -> None:
     assert_close_all(results[0][1:], results[1][1:], 0.05)
 
 
+def test_compiled_blocks_follow_their_state() -> None:
+    """Mode, order, dtype and hooks may change after compiling: the order follows, as in eager."""
+    block = randomise(scalednl.NonLocal2d(8, heads=2))
+    compiled = torch.compile(block, fullgraph=True, backend="aot_eager")
+    x = torch.randn(2, 8, 24, 24)
+
+    def check(x: Tensor) -> None:
+        eager = copy.deepcopy(block)
+        assert_close(compiled(x), eager(x), 1e-4)
+
+    check(x)
+    block.eval()
+    check(x)
+    block.order = Choice("associative")
+    check(x)
+    block.double()
+    check(x.double())
+    block.order = "auto"
+    block.g.register_forward_hook(lambda _module, _inputs, output: 2 * output)
+    check(x.double())
+
+
 def test_compiling_a_block_whose_norm_was_replaced() -> None:
-    """A schedule that was not made beforehand is made while compiling."""
+    """A schedule that was not made before is made while compiling."""
     block = scalednl.NonLocal2d(16)
     block.norm = torch.nn.GroupNorm(4, 16)
     eager = copy.deepcopy(block)

@@ -1,77 +1,140 @@
-"""A branch, its batch norm and the residual, put together in as few passes as can be."""
+"""Using a module's weights instead of calling it, where that computes the same.
 
+Plain 1x1 convolutions are one matrix at every pixel, and batch norm is a gain and a constant per
+channel. So out, batch norm and the residual join the product before them, in as few passes over
+the map as possible. A module that was replaced, patched or hooked is called.
+"""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import TypeGuard
+
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
-from scalednl.blocks.norm import (
-    evaluation_affine,
-    folds_in_evaluation,
-    folds_in_training,
-    update_running_statistics,
-)
-from scalednl.blocks.plain import is_pointwise
 from scalednl.ops.gram import gram_mix, gram_mix_normalised
 from scalednl.ops.gram.forward import Vector, apply_matrix, branch_statistics, normalised
 from scalednl.ops.gram.mixing import KeyMoments, Projections, mixing_matrix
-from scalednl.ops.layout import Maps, pixel_rows, rows_to_maps
-from scalednl.ops.precision import full_precision
+from scalednl.ops.layout import Maps, full_precision, pixel_rows, rows_to_maps
+from scalednl.ops.rank_one import rank_one_branch
 from scalednl.options import Memory
 
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+_CONVOLVE = (F.conv1d, F.conv2d, F.conv3d)
 
-def add_branch(x: Maps, u: Maps, norm: nn.Module | None) -> Maps:
-    """x + norm(u)."""
-    return x + (u if norm is None else norm(u))
+KeyMaps = Float[Tensor, "batch channels *keyspace"]
+
+
+def is_plain(module: nn.Module, kinds: tuple[type[nn.Module], ...]) -> bool:
+    """Whether a module does what its class says and nothing else: no subclass, patch or hook."""
+    return (
+        type(module) in kinds
+        and "forward" not in module.__dict__
+        and not (
+            module._forward_hooks
+            or module._forward_pre_hooks
+            or module._backward_hooks
+            or module._backward_pre_hooks
+        )
+    )
+
+
+def is_pointwise(module: nn.Module, inputs: int, outputs: int) -> bool:
+    """Whether a module is a plain 1x1 convolution of these widths: one matrix at every pixel."""
+    if not is_plain(module, CONVOLUTIONS):
+        return False
+    assert isinstance(module, _ConvNd)
+    return (
+        (module.in_channels, module.out_channels, module.groups) == (inputs, outputs, 1)
+        and all(size == 1 for size in (*module.kernel_size, *module.stride))
+        and module.padding in ((0,), (0, 0), (0, 0, 0), "valid", "same")
+    )
+
+
+def folds_in_training(norm: nn.Module | None) -> TypeGuard[_BatchNorm]:
+    """Whether `norm` is batch norm of this batch alone; a SyncBatchNorm also sees other ranks."""
+    return norm is not None and is_plain(norm, NORMS)
+
+
+def folds_in_evaluation(
+    norm: nn.Module | None, training: bool | None = None
+) -> TypeGuard[_BatchNorm]:
+    """Whether `norm` would apply its running statistics: a fixed gain and constant.
+
+    `training` None is the mode it is in now.
+    """
+    return (
+        norm is not None
+        and is_plain(norm, (*NORMS, nn.SyncBatchNorm))
+        and not (norm.training if training is None else training)
+        and norm.running_mean is not None
+    )
 
 
 def add_projected(
     x: Maps, y: Float[Tensor, "batch embed *space"], out: nn.Module, norm: nn.Module | None
 ) -> Maps:
     """x + norm(out(y)), with a norm in evaluation folded into out's weights."""
-    if norm is not None and folds_in_evaluation(norm) and is_pointwise(out, y.shape[1], x.shape[1]):
+    if folds_in_evaluation(norm) and is_pointwise(out, y.shape[1], x.shape[1]):
         assert isinstance(out, _ConvNd)
-        weight, constant = evaluation_projection(out.weight, out.bias, norm)
+        weight, constant = _with_norm(out.weight, out.bias, norm)
         return x + _CONVOLVE[x.dim() - 3](y, weight, constant)
-    return add_branch(x, out(y), norm)
+    return _add_branch(x, out(y), norm)
 
 
-def evaluation_projection(
-    weight: Tensor, bias: Vector | None, norm: _BatchNorm
-) -> tuple[Tensor, Vector]:
-    """The weight and bias of out with a norm in evaluation folded in."""
-    gain, constant = evaluation_affine(norm, weight.dtype)
-    if bias is not None:
-        constant = constant + gain * bias
-    return weight * gain.view(-1, *[1] * (weight.dim() - 1)), constant
+def add_rank_one(
+    x: Maps,
+    keys: KeyMaps,
+    theta: nn.Module,
+    phi: nn.Module,
+    w: Projections,
+    out_bias: Vector | None,
+    norm: nn.Module | None,
+) -> Maps:
+    """x + norm(u + out_bias), u by the rank-one order from theta(x) and phi(keys)."""
+    if folds_in_evaluation(norm):
+        weight, out_bias = _with_norm(w.out, out_bias, norm)
+        w, norm = w._replace(out=weight), None
+    u = rank_one_branch(pixel_rows(theta(x)), pixel_rows(phi(keys)), pixel_rows(keys), w)
+    u = rows_to_maps(u, x.shape[2:])
+    if out_bias is not None:
+        u = u + out_bias.view(-1, *[1] * (x.dim() - 2))
+    return _add_branch(x, u, norm)
 
 
 def add_gram(
     x: Maps,
+    keys: KeyMaps | None,
     w: Projections,
     out_bias: Vector | None,
     norm: nn.Module | None,
     *,
-    keys: Float[Tensor, "batch channels *keyspace"] | None,
     fold: bool,
     memory: Memory,
 ) -> Maps:
-    """x + norm(P x + out_bias), P by the gram order; `fold`: norm folded in training too."""
+    """x + norm(P x + out_bias), P by the gram order; `fold`: norm folded in training too.
+
+    `keys` are the pooled x; None is x itself.
+    """
+    if folds_in_evaluation(norm):
+        weight, out_bias = _with_norm(w.out, out_bias, norm)
+        w, norm = w._replace(out=weight), None
     if norm is None:
         return gram_mix(x, w, out_bias, keys=keys, residual=True, memory=memory)
-    if folds_in_evaluation(norm):
-        weight, constant = evaluation_projection(w.out, out_bias, norm)
-        w = w._replace(out=weight)
-        return gram_mix(x, w, constant, keys=keys, residual=True, memory=memory)
     # Batch norm learns nothing from an empty batch, and an out bias is lost in its mean.
     if not (fold and folds_in_training(norm)) or out_bias is not None or x.shape[0] == 0:
-        u = gram_mix(x, w, out_bias, keys=keys, residual=False, memory=memory)
-        return add_branch(x, u, norm)
+        return _add_branch(
+            x, gram_mix(x, w, out_bias, keys=keys, residual=False, memory=memory), norm
+        )
     count = x.numel() // x.shape[1]
-    check_batch_count(x, count)
+    _check_count(x, count)
     z, mean, var = gram_mix_normalised(x, w, norm.weight, norm.bias, eps=norm.eps, memory=memory)
-    update_running_statistics(norm, mean, var, count)
+    _update_running_statistics(norm, mean, var, count)
     return z
 
 
@@ -84,7 +147,7 @@ def add_moments(
     *,
     update_norm: bool,
 ) -> Maps:
-    """x + norm(P x + out_bias), P and the norm's batch being what `keys` has seen."""
+    """x + norm(P x + out_bias), where P and the norm's batch are what `keys` has seen."""
     dtype = keys.scatter.dtype
     with full_precision(x):
         mixing = mixing_matrix(keys, w.to(dtype))
@@ -95,10 +158,10 @@ def add_moments(
         if norm is not None:
             if norm.training or norm.running_mean is None:
                 count = x.shape[0] * keys.pixels
-                check_batch_count(x, count)
+                _check_count(x, count)
                 mean, var = branch_statistics(mixing, keys)[:2]
                 if update_norm:
-                    update_running_statistics(norm, mean, var, count)
+                    _update_running_statistics(norm, mean, var, count)
             else:
                 assert norm.running_var is not None
                 mean, var = norm.running_mean.to(dtype), norm.running_var.to(dtype)
@@ -107,13 +170,62 @@ def add_moments(
     return rows_to_maps(z, x.shape[2:])
 
 
-def check_batch_count(x: Tensor, count: int) -> None:
+def _add_branch(x: Maps, u: Maps, norm: nn.Module | None) -> Maps:
+    return x + (u if norm is None else norm(u))
+
+
+def _with_norm(weight: Tensor, bias: Vector | None, norm: _BatchNorm) -> tuple[Tensor, Vector]:
+    """The weight and bias of out with a norm in evaluation folded in.
+
+    norm(u) = gain u + constant, gain = gamma / sqrt(var + eps), constant = beta - gain mean.
+    """
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    dtype = weight.dtype
+    gain = (norm.running_var.to(dtype) + norm.eps).rsqrt()
+    if norm.weight is not None:
+        gain = norm.weight.to(dtype) * gain
+    constant = -gain * norm.running_mean.to(dtype)
+    if norm.bias is not None:
+        constant = constant + norm.bias.to(dtype)
+    if bias is not None:
+        constant = constant + gain * bias
+    return weight * gain.view(-1, *[1] * (weight.dim() - 1)), constant
+
+
+def _check_count(x: Tensor, count: int) -> None:
     """Raise where batch norm has no variance to learn from."""
     if count == 1:
         raise ValueError(
-            "batch norm in training needs more than one value a channel, but got "
+            "batch norm in training needs more than one value per channel, but got "
             f"shape {tuple(x.shape)}: use a larger batch or map, or call eval()"
         )
 
 
-_CONVOLVE = (F.conv1d, F.conv2d, F.conv3d)
+@torch.no_grad()
+def _update_running_statistics(norm: _BatchNorm, mean: Vector, var: Vector, count: int) -> None:
+    """What `norm` does to its buffers in training, given the batch's mean and biased variance."""
+    if not (norm.training and norm.track_running_stats):
+        return
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    if norm.num_batches_tracked is not None:
+        norm.num_batches_tracked.add_(1)
+    unbiased = var * (count / (count - 1))
+    for running, new in ((norm.running_mean, mean), (norm.running_var, unbiased)):
+        with _unseen_by_autograd(running):
+            if norm.momentum is not None:
+                running.mul_(1 - norm.momentum).add_(new.to(running.dtype), alpha=norm.momentum)
+            elif norm.num_batches_tracked is not None:
+                running.add_((new.to(running.dtype) - running) / norm.num_batches_tracked)
+
+
+def _unseen_by_autograd(buffer: Vector) -> AbstractContextManager[object]:
+    """Hide a change of the buffer, as torch's own batch norm does.
+
+    The same norm may be in one graph twice, once folded and once not folded, and the graph that
+    holds the buffer may still go backward.
+    """
+    if torch.compiler.is_compiling():
+        return nullcontext()
+    return _unsafe_preserve_version_counter(buffer)

@@ -7,14 +7,6 @@ from torch import nn
 from torch.nn.modules.conv import _ConvNd
 
 
-def check_init(init: object) -> None:
-    """Raise unless `init` is "he" or a standard deviation."""
-    number = isinstance(init, (int, float)) and not isinstance(init, bool)
-    if init == "he" or (number and 0 <= float(init) < float("inf")):  # type: ignore[arg-type]
-        return
-    raise ValueError(f'init={init!r} is unknown: use "he", or a standard deviation such as 0.01')
-
-
 def initialise(convs: Iterable[_ConvNd], init: str | float) -> None:
     """Draw the convolutions' weights: Kaiming normal (fan out), or N(0, init); biases are zero."""
     if init == 0:

@@ -1,7 +1,7 @@
 """The non-local block: one module for every attention, view and order, in 1 to 3 dimensions."""
 
-import math
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -9,42 +9,50 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.conv import _ConvNd
 
+from scalednl.blocks.checks import check_input, check_pool, check_shape
 from scalednl.blocks.folding import (
-    add_branch,
+    NORMS,
     add_gram,
     add_moments,
     add_projected,
-    evaluation_projection,
+    add_rank_one,
+    folds_in_evaluation,
+    folds_in_training,
+    is_plain,
+    is_pointwise,
 )
-from scalednl.blocks.init import check_init, initialise
-from scalednl.blocks.norm import NORMS, folds_in_evaluation
-from scalednl.blocks.plain import is_stock
-from scalednl.blocks.planning import PlannedBlock, pixel_count
+from scalednl.blocks.init import initialise
+from scalednl.config import NonLocalConfig
 from scalednl.ops.attention import attention_map, attention_scale, nonlocal_attention
+from scalednl.ops.costs import BlockState
 from scalednl.ops.gram.mixing import Projections
-from scalednl.ops.layout import Maps, pixel_rows, rows_to_maps
-from scalednl.ops.magnitude import magnitude_branch
+from scalednl.ops.layout import Maps, pixel_count
 from scalednl.ops.moments import Moments
+from scalednl.ops.planner import Choice, Plan, choose, make_plan
 from scalednl.options import (
-    KEY_POOLS,
+    MEMORIES,
     Attention,
     KeyPool,
     Memory,
     Order,
     View,
-    check_attention_options,
     check_name,
+    check_order,
     check_positive,
-    check_softmax_scale,
     default_init,
+    orders_of,
 )
 
+FIXED = ("channels", "embed_channels", "heads", "attention", "view", "key_pool", "scale")
 _MAX_POOL = (F.max_pool1d, F.max_pool2d, F.max_pool3d)
 
+KeyMaps = Float[Tensor, "batch channels *keyspace"]
 
-class _NonLocal(PlannedBlock):
-    """z = x + BN(out(y)),  y_i = sum_j A_ij g(x_j): every pixel looks at every other one.
+
+class NonLocalBlock(nn.Module):
+    """z = x + BN(out(y)),  y_i = sum_j A_ij g(x_j): every pixel attends to every other one.
 
     With theta, phi, g and out bias-free 1x1 convolutions, d = embed_channels / heads the channels
     of one head and N the number of pixels,
@@ -53,9 +61,10 @@ class _NonLocal(PlannedBlock):
     - attention="softmax": A_i  = softmax_j(t theta(x_i) . phi(x_j)), t = `softmax_scale`
     - attention="mean":    A_ij = theta(x_i) . phi(x_j) / N, the dot-product form of the original
 
-    and A has one map a head. `order` says how the product is bracketed; it changes the cost and
+    and A has one map per head. `order` is how the product is computed; it changes the cost and
     never the result. The weights have the same names and shapes in every variant, so a state_dict
-    moves between all of them.
+    can be loaded into any of them. The paper prints y; out, norm and the sum with x are those of
+    the authors' release.
 
     Args:
         channels: C, the channels of x.
@@ -65,23 +74,34 @@ class _NonLocal(PlannedBlock):
         heads: into how many groups the embedding channels are split.
         embed_channels: E in total; None is C. The paper's Figure 2 reduces it.
         init: "he", or a standard deviation; None is "he", for softmax 0.01. 0.0 is a dead block.
-        order: "auto" picks the cheapest from the shape; else "quadratic", "associative" or "gram",
-            for softmax "fused" or "quadratic". `plan` explains the choice.
+        order: "auto" picks the cheapest from the shape; otherwise "quadratic", "associative",
+            "gram" (base view) or "rank_one" (magnitude view), for softmax "fused" or "quadratic";
+            a `Choice` also fixes whether batch norm folds. `plan` explains what is chosen. May be
+            set later; an order that a replaced or hooked module rules out counts as "auto".
         bias: give the four convolutions biases; the authors' release has none.
         norm: batch norm after out.
         norm_init: its weight at the start. 0, as in the authors' release, makes a new block the
             identity, which protects a pretrained network and slows a fresh one: there use 1.
         scale: False drops 1/sqrt(N) from "scaled", to reproduce the divergence.
-        softmax_scale: t: "embed" 1/sqrt(d), "channels" 1/sqrt(C), "learned" (one a head, starting
-            at 1/sqrt(d)) or a number. Unit vectors keep logits within t, so direction-only softmax
-            is tested fairly only with a temperature.
+        softmax_scale: t: "embed" 1/sqrt(d), "channels" 1/sqrt(C), "learned" (one per head,
+            starting at 1/sqrt(d)) or a number. Unit vectors keep logits within t, so softmax over
+            directions is tested fairly only with a temperature.
         key_pool: max-pool the keys by 2, "before" phi and g or "after" them, as other
             implementations do.
-        memory: "lean" keeps as few bytes for backward as it can and recomputes the rest.
+        memory: "lean" keeps as few bytes for backward as it can and recomputes the rest. May be set
+            later.
     """
 
+    dims: ClassVar[int]
+    pool_kernel: ClassVar[tuple[int, ...]]
     _conv: ClassVar[type[nn.Conv1d | nn.Conv2d | nn.Conv3d]]
     _norm: ClassVar[type[_BatchNorm]]
+    order: Order | Choice
+    memory: Memory
+    theta: _ConvNd
+    phi: _ConvNd
+    g: _ConvNd
+    out: _ConvNd
 
     def __init__(
         self,
@@ -91,7 +111,7 @@ class _NonLocal(PlannedBlock):
         heads: int = 4,
         embed_channels: int | None = None,
         init: str | float | None = None,
-        order: Order = "auto",
+        order: Order | Choice = "auto",
         bias: bool = False,
         norm: bool = True,
         norm_init: float = 0.0,
@@ -104,22 +124,14 @@ class _NonLocal(PlannedBlock):
         channels = check_positive("channels", channels)
         embed = channels if embed_channels is None else embed_channels
         embed = check_positive("embed_channels", embed)
-        check_attention_options(embed, heads, attention, view, scale)
-        if key_pool is not None:
-            check_name("key_pool", key_pool, KEY_POOLS)
-        check_softmax_scale(softmax_scale, attention)
-        if not isinstance(norm, bool):
-            raise ValueError(
-                f"norm={norm!r} must be True or False: for another norm, make the block with "
-                "norm=False and set block.norm"
-            )
-        if not (isinstance(norm_init, (int, float)) and math.isfinite(norm_init)):
-            raise ValueError(f"norm_init={norm_init!r} must be a number")
         init = default_init(attention) if init is None else init
-        check_init(init)
+        # Made only to be checked; order and memory are checked whenever they are set.
+        options = (bias, norm, norm_init, scale, softmax_scale, key_pool)
+        NonLocalConfig(attention, view, heads, embed, init, "auto", *options)
         self.channels, self.embed_channels, self.heads = channels, embed, heads
         self.attention, self.view, self.scale = attention, view, scale
         self.softmax_scale, self.key_pool, self.init = softmax_scale, key_pool, init
+        self.order, self.memory = order, memory
 
         self.theta = self._conv(channels, embed, 1, bias=bias)
         self.phi = self._conv(channels, embed, 1, bias=bias)
@@ -133,133 +145,35 @@ class _NonLocal(PlannedBlock):
         initialise((self.theta, self.phi, self.g, self.out), init)
         if isinstance(self.norm, _BatchNorm):
             nn.init.constant_(self.norm.weight, norm_init)
-        self._plan_for(order, memory)
 
     def forward(self, x: Maps) -> Maps:
         """z, of the shape and memory layout of x."""
         self._check(x)
-        choice = self._choose(pixel_count(x.shape[2:]))
-        if choice.order == "gram":
-            return self._gram(x, choice.fold)
-        if choice.order == "associative" and self._is_rank_one():
-            return self._rank_one(x)
-        theta, phi, g = self._embed(x)
-        y = nonlocal_attention(theta, phi, g, order=choice.order, **self._attention_options())
+        order, fold = self.choice(x.shape)
+        if order in ("gram", "rank_one"):
+            keys = self._keys(x)
+            w = self._projections(pixel_count(keys.shape[2:]))
+            if order == "rank_one":
+                return add_rank_one(x, keys, self.theta, self.phi, w, self.out.bias, self.norm)
+            pooled = None if self.key_pool is None else keys
+            return add_gram(x, pooled, w, self.out.bias, self.norm, fold=fold, memory=self.memory)
+        y = nonlocal_attention(*self.embed(x), order=order, **self.attention_options())
         return add_projected(x, y, self.out, self.norm)
 
-    def attention_map(self, x: Maps) -> Float[Tensor, "batch heads pixels keys"]:
-        """A of every head with every factor in it: y = A g, whatever the order.
-
-        Rows are queries and columns keys, both in row-major order of the image.
-        """
+    def embed(self, x: Maps) -> tuple[Tensor, Tensor, Tensor]:
+        """theta, phi and g of x as maps; phi and g with pooled keys where `key_pool` is set."""
         self._check(x)
-        theta, phi, _ = self._embed(x)
-        return attention_map(theta, phi, **self._attention_options())
-
-    def apply_moments(self, x: Maps, moments: Moments, *, update_norm: bool = True) -> Maps:
-        """z of a tile that attends to every pixel `moments` has seen: as if cut out of the whole.
-
-        In training mode batch norm uses the statistics of all those pixels too. They enter its
-        running statistics once a call, unless `update_norm` is False: leave it True for one tile.
-        """
-        self._check(x)
-        norm = self.norm
-        reason = self._unavailable(self._state(self.training)[-1])["gram"]
-        if self.key_pool is not None:
-            reason = "key_pool would have to pool across the borders of tiles"
-        if norm is not None and not is_stock(norm, (*NORMS, nn.SyncBatchNorm)):
-            reason = f"it needs plain batch norm or none, not {norm}"
-        if isinstance(norm, nn.SyncBatchNorm) and norm.training and not moments.reduced:
-            reason = "SyncBatchNorm in training needs the moments of all ranks: all_reduce() them"
-        if reason:
-            raise ValueError(f"apply_moments cannot be used: {reason}")
-        assert norm is None or isinstance(norm, _BatchNorm)
-        keys = moments.key_moments()
-        if keys.scatter.shape[:2] != (x.shape[1], x.shape[0]):
-            raise ValueError(f"x of shape {tuple(x.shape)} does not fit {moments}")
-        return add_moments(
-            x,
-            keys,
-            self._projections(keys.pixels),
-            self.out.bias,
-            norm,
-            update_norm=update_norm,
-        )
-
-    def extra_repr(self) -> str:
-        """The options that differ from a plain scaled block, after those that always matter."""
-        words = [f"{self.channels}", f"attention={self.attention!r}", f"heads={self.heads}"]
-        words += [f"order={self._order!r}"]
-        usual = {"view": "base", "key_pool": None, "scale": True, "softmax_scale": "embed"}
-        for name, value in {**usual, "embed_channels": self.channels, "memory": "auto"}.items():
-            if getattr(self, name) != value:
-                words.append(f"{name}={getattr(self, name)!r}")
-        return ", ".join(words)
-
-    def _gram(self, x: Maps, fold: bool) -> Maps:
-        keys = self._pool(x) if self.key_pool == "before" else None
-        return add_gram(
-            x,
-            self._projections(pixel_count((x if keys is None else keys).shape[2:])),
-            self.out.bias,
-            self.norm,
-            keys=keys,
-            fold=fold,
-            memory=self._memory,
-        )
-
-    def _is_rank_one(self) -> bool:
-        rank_one = self.view == "magnitude" and self.key_pool != "after"
-        return rank_one and self._state(self.training)[-1]
-
-    def _rank_one(self, x: Maps) -> Maps:
-        keys = self._pool(x) if self.key_pool == "before" else x
-        w, norm, constant = self._projections(pixel_count(keys.shape[2:])), self.norm, self.out.bias
-        if norm is not None and folds_in_evaluation(norm):
-            weight, constant = evaluation_projection(w.out, constant, norm)
-            w, norm = w._replace(out=weight), None
-        u = magnitude_branch(
-            pixel_rows(self.theta(x)),
-            pixel_rows(self.phi(keys)),
-            pixel_rows(keys),
-            w.g,
-            w.g_bias,
-            w.out,
-            heads=w.heads,
-            factor=w.factor,
-        )
-        u = rows_to_maps(u, x.shape[2:])
-        if constant is not None:
-            u = u + constant.view(-1, *[1] * self.dims)
-        return add_branch(x, u, norm)
-
-    def _embed(self, x: Maps) -> tuple[Tensor, Tensor, Tensor]:
-        keys = self._pool(x) if self.key_pool == "before" else x
+        keys = self._keys(x)
         theta, phi, g = self.theta(x), self.phi(keys), self.g(keys)
         if self.key_pool == "after":
             phi, g = self._pool(phi), self._pool(g)
         return theta, phi, g
 
-    def _pool(self, x: Maps) -> Float[Tensor, "batch channels *keyspace"]:
-        self._pooled(x.shape[2:])
-        return _MAX_POOL[self.dims - 1](x, self.pool_kernel)
+    def attention_options(self) -> dict[str, Any]:
+        """The keyword arguments with which `scalednl.functional` computes this block's attention.
 
-    def _projections(self, keys: int) -> Projections:
-        return Projections(
-            self.theta.weight.flatten(1),
-            self.phi.weight.flatten(1),
-            self.g.weight.flatten(1),
-            self.out.weight.flatten(1),
-            self.theta.bias,
-            self.phi.bias,
-            self.g.bias,
-            heads=self.heads,
-            factor=attention_scale(
-                self.attention, keys, self.embed_channels // self.heads, self.scale
-            ),
-        )
-
-    def _attention_options(self) -> dict[str, Any]:
+        A learned temperature is the tensor that it is now, one number per head.
+        """
         temperature: float | Tensor | None = None
         if self.log_softmax_scale is not None:
             temperature = self.log_softmax_scale.exp()
@@ -274,6 +188,142 @@ class _NonLocal(PlannedBlock):
             "scale": self.scale,
             "softmax_scale": temperature,
         }
+
+    def attention_map(self, x: Maps) -> Float[Tensor, "batch heads pixels keys"]:
+        """A of every head with every factor in it: y = A g, whatever the order.
+
+        Rows are queries and columns keys, both in row-major order of the image.
+        """
+        theta, phi, _ = self.embed(x)
+        return attention_map(theta, phi, **self.attention_options())
+
+    def state(self, training: bool | None = None) -> BlockState:
+        """What the block's cost and order depend on, as it is now.
+
+        `training` None is the mode it is in; of another mode, the norm is assumed to be in it too.
+        """
+        norm, convs = self.norm, (self.theta, self.phi, self.g, self.out)
+        norm_training = None if training is None or training == self.training else training
+        sizes = (self.channels, self.embed_channels)
+        pointwise = [is_pointwise(conv, *sizes) for conv in convs[:3]]
+        weight = self._weight()
+        return BlockState(
+            *(self.channels, self.embed_channels, self.heads),
+            *(self.attention, self.view, self.key_pool),
+            key_ratio=pixel_count(self.pool_kernel) if self.key_pool else 1,
+            bias=any(getattr(conv, "bias", None) is not None for conv in convs),
+            batch_norm=norm is not None and not folds_in_evaluation(norm, norm_training),
+            folds=folds_in_training(norm),
+            plain=all(pointwise) and is_pointwise(self.out, *reversed(sizes)),
+            training=self.training if training is None else training,
+            memory=self.memory,
+            itemsize=4 if weight is None else weight.element_size(),
+        )
+
+    def choice(self, shape: Sequence[int]) -> Choice:
+        """The order that an input of this shape is computed in now, and whether the norm folds."""
+        return choose(self.state(), self.order, pixel_count(shape[2:]))
+
+    def plan(self, shape: Sequence[int], training: bool | None = None) -> Plan:
+        """What each order would cost on an input of this shape, and which one is chosen.
+
+        Printed, it is a small table. `training` None is the mode that the block is in now.
+        """
+        shape = tuple(shape)
+        if not all(isinstance(size, int) and size > 0 for size in shape):
+            raise ValueError(f"plan takes the shape of an input, such as x.shape, but got {shape}")
+        check_shape(type(self).__name__, shape, self.channels, self.dims)
+        space = keys = shape[2:]
+        if self.key_pool is not None:
+            check_pool(space, self.pool_kernel)
+            keys = tuple(size // k for size, k in zip(space, self.pool_kernel, strict=True))
+        return make_plan(
+            self.state(training),
+            self.order,
+            batch=shape[0],
+            pixels=pixel_count(space),
+            keys=pixel_count(keys),
+        )
+
+    def apply_moments(self, x: Maps, moments: Moments, *, update_norm: bool = True) -> Maps:
+        """z of a tile that attends to every pixel `moments` has seen: as if cut out of the result.
+
+        In training mode batch norm uses the statistics of all those pixels too. They enter its
+        running statistics once per call, unless `update_norm` is False: leave it True for one tile.
+        """
+        self._check(x)
+        norm = self.norm
+        reason = self.state().orders()["gram"]
+        if self.key_pool is not None:
+            reason = "key_pool would have to pool across the borders of tiles"
+        if norm is not None and not is_plain(norm, (*NORMS, nn.SyncBatchNorm)):
+            reason = f"it needs plain batch norm or none, not {norm}"
+        if isinstance(norm, nn.SyncBatchNorm) and norm.training and not moments.reduced:
+            reason = "SyncBatchNorm in training needs the moments of all ranks: all_reduce() them"
+        if reason:
+            raise ValueError(f"apply_moments cannot be used: {reason}")
+        assert norm is None or isinstance(norm, _BatchNorm)
+        keys = moments.key_moments()
+        if keys.scatter.shape[:2] != (x.shape[1], x.shape[0]):
+            raise ValueError(f"x of shape {tuple(x.shape)} does not fit {moments}")
+        w = self._projections(keys.pixels)
+        return add_moments(x, keys, w, self.out.bias, norm, update_norm=update_norm)
+
+    def extra_repr(self) -> str:
+        """The options that differ from a plain scaled block, after those that always matter."""
+        words = [f"{self.channels}", f"attention={self.attention!r}", f"heads={self.heads}"]
+        words += [f"order={str(self.order)!r}"]
+        usual = {"view": "base", "key_pool": None, "scale": True, "softmax_scale": "embed"}
+        for name, value in {**usual, "embed_channels": self.channels, "memory": "auto"}.items():
+            if getattr(self, name) != value:
+                words.append(f"{name}={getattr(self, name)!r}")
+        return ", ".join(words)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in FIXED and name in self.__dict__ and value != self.__dict__[name]:
+            raise AttributeError(
+                f"{name} is fixed when the block is made: make a {type(self).__name__} with "
+                f"{name}={value!r} and load this one's state_dict into it"
+            )
+        if name == "order":
+            order = value.order if isinstance(value, Choice) else value
+            check_order(order, orders_of(self.attention, self.view, key_pool=self.key_pool))
+        if name == "memory":
+            check_name("memory", value, MEMORIES)
+        super().__setattr__(name, value)
+
+    def _check(self, x: Tensor) -> None:
+        weight = self._weight()
+        dtype = None if weight is None else weight.dtype
+        check_input(type(self).__name__, x, self.channels, self.dims, dtype)
+
+    def _weight(self) -> Tensor | None:
+        """Any weight, for its dtype; None if a module in the block's places has none.
+
+        FSDP and the replicas of nn.DataParallel leave a block without parameters, but not without
+        weights.
+        """
+        for conv in (self.theta, self.phi, self.g, self.out):
+            if isinstance(weight := getattr(conv, "weight", None), Tensor):
+                return weight
+        return next(self.parameters(), None)
+
+    def _keys(self, x: Maps) -> KeyMaps:
+        return self._pool(x) if self.key_pool == "before" else x
+
+    def _pool(self, x: Maps) -> KeyMaps:
+        check_pool(x.shape[2:], self.pool_kernel)
+        return _MAX_POOL[self.dims - 1](x, self.pool_kernel)
+
+    def _projections(self, keys: int) -> Projections:
+        width = self.embed_channels // self.heads
+        return Projections(
+            *(self.theta.weight.flatten(1), self.phi.weight.flatten(1)),
+            *(self.g.weight.flatten(1), self.out.weight.flatten(1)),
+            *(self.theta.bias, self.phi.bias, self.g.bias),
+            heads=self.heads,
+            factor=attention_scale(self.attention, keys, width, self.scale),
+        )
 
     def _load_from_state_dict(
         self,
@@ -302,10 +352,10 @@ class _NonLocal(PlannedBlock):
 
     if TYPE_CHECKING:
 
-        def __call__(self, x: Tensor) -> Tensor: ...
+        def __call__(self, x: Tensor) -> Tensor: ...  # noqa: D102
 
 
-class NonLocal1d(_NonLocal):
+class NonLocal1d(NonLocalBlock):
     """A non-local block over (batch, channels, length)."""
 
     dims = 1
@@ -314,7 +364,7 @@ class NonLocal1d(_NonLocal):
     pool_kernel = (2,)
 
 
-class NonLocal2d(_NonLocal):
+class NonLocal2d(NonLocalBlock):
     """A non-local block over (batch, channels, height, width)."""
 
     dims = 2
@@ -323,7 +373,7 @@ class NonLocal2d(_NonLocal):
     pool_kernel = (2, 2)
 
 
-class NonLocal3d(_NonLocal):
+class NonLocal3d(NonLocalBlock):
     """A non-local block over (batch, channels, time, height, width); keys pool in space only."""
 
     dims = 3
@@ -333,4 +383,4 @@ class NonLocal3d(_NonLocal):
 
 
 for _block in (NonLocal1d, NonLocal2d, NonLocal3d):
-    _block.__doc__ = f"{_block.__doc__}\n\n    {_NonLocal.__doc__}"
+    _block.__doc__ = f"{_block.__doc__}\n\n    {NonLocalBlock.__doc__}"

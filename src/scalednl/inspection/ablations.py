@@ -25,8 +25,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from scalednl.blocks import NonLocalBlock
 from scalednl.blocks.folding import add_projected
-from scalednl.blocks.nonlocal_block import _NonLocal
 from scalednl.inspection.capture import attention_factor, embed
 from scalednl.inspection.factors import Factors
 from scalednl.inspection.singular import rank_one
@@ -61,18 +61,18 @@ def ablated_classes(
     for name in ablations:
         x = start
         for part in model.stack:
-            x = ablate(part, x, name) if isinstance(part, _NonLocal) else part(x)
+            x = ablate(part, x, name) if isinstance(part, NonLocalBlock) else part(x)
         found.append(model.classify(model.after_stack(x)))
     return torch.stack(found)
 
 
 @torch.no_grad()
-def ablate(block: _NonLocal, x: Maps, ablation: Ablation) -> Maps:
+def ablate(block: NonLocalBlock, x: Maps, ablation: Ablation) -> Maps:
     """z = x + norm(out(y)) of a block in evaluation, with its map replaced."""
     if ablation == "unchanged":
         return block(x)
     theta, phi, g = embed(block, x)
-    options = block._attention_options()
+    options = block.attention_options()
     if ablation in VIEW_ABLATIONS:
         y = nonlocal_attention(theta, phi, g, **{**options, "view": ablation})
         return add_projected(x, y, block.out, block.norm)

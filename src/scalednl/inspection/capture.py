@@ -15,12 +15,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from scalednl.blocks.nonlocal_block import _NonLocal
-from scalednl.blocks.planning import pixel_count
+from scalednl.blocks import NonLocalBlock
 from scalednl.inspection.factors import Factors
 from scalednl.ops.attention import attention_scale
-from scalednl.ops.layout import pixel_rows
-from scalednl.ops.precision import accumulation_dtype, full_precision
+from scalednl.ops.layout import accumulation_dtype, full_precision, pixel_rows
 from scalednl.ops.views import Heads, apply_view, split_heads
 
 Position = int | tuple[int, ...]
@@ -37,7 +35,7 @@ class BlockAttention:
 
     name: str
     """The block's path in the model"""
-    block: _NonLocal
+    block: NonLocalBlock
     theta: Heads
     phi: Float[Tensor, "batch heads keys width"]
     g: Float[Tensor, "batch heads keys width"]
@@ -125,7 +123,8 @@ class Capture:
             )
         return self._found[name]
 
-    def _keep(self, found: BlockAttention) -> None:
+    def add(self, found: BlockAttention) -> None:
+        """Keep what a block saw, in the place of what it saw before."""
         self._found[found.name] = found
 
 
@@ -169,9 +168,9 @@ def _is_compiled(model: nn.Module) -> bool:
     return wrapped or getattr(model, "_compiled_call_impl", None) is not None
 
 
-def nonlocal_blocks(model: nn.Module) -> dict[str, _NonLocal]:
+def nonlocal_blocks(model: nn.Module) -> dict[str, NonLocalBlock]:
     """Path to block, of all non-local blocks in a model."""
-    found = {n: m for n, m in model.named_modules() if isinstance(m, _NonLocal)}
+    found = {n: m for n, m in model.named_modules() if isinstance(m, NonLocalBlock)}
     if not found:
         raise ValueError(
             f"{type(model).__name__} has no non-local block: put some in with "
@@ -191,28 +190,28 @@ def find_block(names: Sequence[str], block: int | str) -> str:
 
 
 def attention_factor(
-    block: _NonLocal, phi: Float[Tensor, "batch heads keys width"]
+    block: NonLocalBlock, phi: Float[Tensor, "batch heads keys width"]
 ) -> Float[Tensor, "batch heads"]:
     """f of every map: what stands before theta . phi."""
     batch, heads, keys, width = phi.shape
     if block.attention != "softmax":
         value: float | Tensor = attention_scale(block.attention, keys, width, block.scale)
     else:
-        given = block._attention_options()["softmax_scale"]
+        given = block.attention_options()["softmax_scale"]
         value = width**-0.5 if given is None else given
     if isinstance(value, Tensor):
         return value.detach().to(phi.dtype).expand(batch, heads)
     return phi.new_full((batch, heads), value)
 
 
-def embed(block: _NonLocal, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def embed(block: NonLocalBlock, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """theta, phi and g as maps, as autocast makes them; the gram order does without autocast."""
-    gram = block._choose(pixel_count(x.shape[2:])).order == "gram"
+    gram = block.choice(x.shape).order == "gram"
     with torch.no_grad(), full_precision(x) if gram else nullcontext():
-        return block._embed(x.to(block.theta.weight.dtype) if gram else x)
+        return block.embed(x.to(block.theta.weight.dtype) if gram else x)
 
 
-def _watch(block: _NonLocal, name: str, seen: Capture) -> Any:
+def _watch(block: NonLocalBlock, name: str, seen: Capture) -> Any:
     def keep(_: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], __: Tensor) -> None:
         theta, phi, g = embed(block, inputs[0] if inputs else named["x"])
         found = BlockAttention(
@@ -224,7 +223,7 @@ def _watch(block: _NonLocal, name: str, seen: Capture) -> Any:
             query_size=tuple(theta.shape[2:]),
             key_size=tuple(phi.shape[2:]),
         )
-        seen._keep(found)
+        seen.add(found)
 
     # A hook on the block, not on its convolutions: those would take it out of the gram order.
     return block.register_forward_hook(keep, with_kwargs=True)

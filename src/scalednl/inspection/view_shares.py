@@ -82,7 +82,7 @@ def _nearer(
 
 def _attended(seen: BlockAttention, view: View) -> Heads:
     """y with attention over this view of theta and phi; no map is formed."""
-    options = {**seen.block._attention_options(), "view": view}
+    options = {**seen.block.attention_options(), "view": view}
     return _attend(seen, seen.theta, seen.phi, **options)
 
 

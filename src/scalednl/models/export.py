@@ -12,7 +12,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from scalednl.blocks.planning import PlannedBlock
+from scalednl.blocks import NonLocalBlock
 from scalednl.models.probe import evaluating
 from scalednl.options import Order
 
@@ -129,8 +129,8 @@ def _note_shape(shapes: dict[str, tuple[int, ...]], name: str) -> Callable[..., 
     return note
 
 
-def _blocks(model: nn.Module) -> list[tuple[str, PlannedBlock]]:
-    return [(n, m) for n, m in model.named_modules() if isinstance(m, PlannedBlock)]
+def _blocks(model: nn.Module) -> list[tuple[str, NonLocalBlock]]:
+    return [(n, m) for n, m in model.named_modules() if isinstance(m, NonLocalBlock)]
 
 
 def _open_sizes() -> tuple[dict[int, Any], ...]:

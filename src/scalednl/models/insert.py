@@ -241,6 +241,6 @@ def _describe(path: str, seen: Seen, model: nn.Module) -> Insertion:
         width,
         seen.calls,
         sum(p.numel() for p in stack.parameters()),
-        ", ".join(dict.fromkeys(p.order + (" + norm" if p.fold else "") for p in training)) or "-",
+        ", ".join(dict.fromkeys(str(plan.choice) for plan in training)) or "-",
         seen.calls * sum(plan.multiply_adds for plan in plans),
     )

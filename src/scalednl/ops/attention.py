@@ -1,7 +1,7 @@
 """Attention over embeddings that already exist: the quadratic, associative and fused orders.
 
 All take maps theta, phi, g of (batch, E, *space) and give y in theta's shape and memory layout.
-The `gram` order has no place here, because it never forms the embeddings: see `ops.gram`.
+`ops.gram` and `ops.rank_one` have the orders that do not form these embeddings.
 """
 
 import torch.nn.functional as F
@@ -9,8 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from scalednl.ops.layout import pixel_rows, rows_to_maps
-from scalednl.ops.precision import multiplies_in_half
+from scalednl.ops.layout import multiplies_in_half, pixel_rows, rows_to_maps
 from scalednl.ops.views import Heads, apply_view, merge_heads, split_heads
 from scalednl.options import (
     Attention,
@@ -20,6 +19,9 @@ from scalednl.options import (
     check_order,
     orders_of,
 )
+
+FROM_INPUT: tuple[Order, ...] = ("gram", "rank_one")
+"""Orders that never form all embeddings, so that they are not among those here"""
 
 Embedding = Float[Tensor, "batch embed *space"]
 KeyEmbedding = Float[Tensor, "batch embed *keyspace"]
@@ -59,11 +61,12 @@ def nonlocal_attention(
     """
     _check_embeddings(theta, phi, g, softmax_scale)
     check_attention_options(theta.shape[1], heads, attention, view, scale)
-    available = orders_of(attention, view)
-    available["gram"] = available["gram"] or (
-        "it starts from the block's input and weights, not from embeddings: use scalednl.NonLocal2d"
-    )
-    check_order(order, available)
+    reasons = orders_of(attention, view)
+    for name in FROM_INPUT:
+        reasons[name] = reasons[name] or (
+            "it starts from a block's input, not from embeddings: use scalednl.NonLocal2d"
+        )
+    check_order(order, reasons)
     width = theta.shape[1] // heads
     queries, keys, values = (split_heads(pixel_rows(v), heads) for v in (theta, phi, g))
     queries, keys = apply_view(queries, view), apply_view(keys, view)

@@ -2,7 +2,7 @@
 
 Both are exact, for one image and one block: n query pixels, m keys, C channels, E embedding
 channels in heads of d = E / heads. `bytes_kept` leaves out the block's own parameters, which exist
-anyway, and vectors of one number a channel.
+anyway, and vectors of one number per channel.
 
 `work` is what the planner compares, in multiply-adds. Products with a side narrower than `NARROW`
 count as if it were that wide, because vector units then run partly empty; and every number moved
@@ -10,18 +10,20 @@ to or from memory beside the products counts as `MOVE` multiply-adds. The two co
 to measurements (`scalednl bench planner`), and the choice is not sensitive to them.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from scalednl.options import Attention, KeyPool, Memory, View
+from scalednl.options import Attention, KeyPool, Memory, Order, View, orders_of
 
 MOVE = 32
 NARROW = 32
 INDEX_BYTES = 8
 
 
-@dataclass(frozen=True)
-class Setting:
-    """A block as the cost model sees it."""
+class BlockState(NamedTuple):
+    """All that the cost of a block and the choice of its order depend on, but for the map's size.
+
+    Sizes and options of the block, the mode it is in, and which modules stand in its places.
+    """
 
     channels: int
     embed_channels: int
@@ -36,16 +38,19 @@ class Setting:
     """Whether there is a norm that must see its batch"""
     folds: bool = True
     """Whether that norm may fold into the gram order"""
-    stock: bool = True
+    plain: bool = True
     """Whether the convolutions' weights may be used without calling them"""
     training: bool = True
     memory: Memory = "auto"
     itemsize: int = 4
     """Bytes of one number of x; sums are kept in at least 4"""
 
+    def orders(self) -> dict[Order, str]:
+        """Every order with the reason why this block cannot use it now, or "" where it can."""
+        return orders_of(self.attention, self.view, key_pool=self.key_pool, plain=self.plain)
 
-@dataclass(frozen=True)
-class Cost:
+
+class Cost(NamedTuple):
     """The cost of one order for one image."""
 
     multiply_adds: int
@@ -53,8 +58,7 @@ class Cost:
     work: int
 
 
-@dataclass(frozen=True)
-class _Count:
+class _Count(NamedTuple):
     """Multiply-adds and numbers moved, in forward and in backward, and bytes kept between them."""
 
     forward: int
@@ -64,7 +68,7 @@ class _Count:
     kept: int
 
 
-def cost(order: str, fold: bool, s: Setting, n: int, m: int) -> Cost:
+def cost(order: str, fold: bool, s: BlockState, n: int, m: int) -> Cost:
     """The cost of `order` with n query pixels and m keys; `fold`: batch norm folded in training."""
     exact, weighed = (_count(order, fold, s, n, m, narrow) for narrow in (1, NARROW))
     if not s.training:
@@ -77,15 +81,15 @@ def cost(order: str, fold: bool, s: Setting, n: int, m: int) -> Cost:
     )
 
 
-def _count(order: str, fold: bool, s: Setting, n: int, m: int, narrow: int) -> _Count:
+def _count(order: str, fold: bool, s: BlockState, n: int, m: int, narrow: int) -> _Count:
     if order == "gram":
         return _gram(s, n, m, fold, narrow)
-    if order == "associative" and s.view == "magnitude" and s.stock and s.key_pool != "after":
+    if order == "rank_one":
         return _rank_one(s, n, m, narrow)
     return _embedded(s, n, m, order, narrow)
 
 
-def _embedded(s: Setting, n: int, m: int, order: str, narrow: int) -> _Count:
+def _embedded(s: BlockState, n: int, m: int, order: str, narrow: int) -> _Count:
     """quadratic, associative and fused: theta, phi, g and y exist at every pixel."""
     C, E, heads = s.channels, s.embed_channels, s.heads
     d = E // heads
@@ -115,8 +119,8 @@ def _embedded(s: Setting, n: int, m: int, order: str, narrow: int) -> _Count:
     )
 
 
-def _rank_one(s: Setting, n: int, m: int, narrow: int) -> _Count:
-    """The magnitude view without softmax: theta, phi, and one vector a head."""
+def _rank_one(s: BlockState, n: int, m: int, narrow: int) -> _Count:
+    """The magnitude view without softmax: theta, phi, and one vector per head."""
     C, E, heads = s.channels, s.embed_channels, s.heads
     forward = (n + m) * C * (max(E, narrow) + max(heads, narrow)) + 2 * C * E
     moved = 3 * n * C + 2 * (n + m) * E
@@ -132,7 +136,7 @@ def _rank_one(s: Setting, n: int, m: int, narrow: int) -> _Count:
     )
 
 
-def _gram(s: Setting, n: int, m: int, fold: bool, narrow: int) -> _Count:
+def _gram(s: BlockState, n: int, m: int, fold: bool, narrow: int) -> _Count:
     """Two products over pixels forward, three backward; the rest is small."""
     C, E = s.channels, s.embed_channels
     ends, middles = C * C * max(E, narrow), C * E * max(E // s.heads, narrow)
@@ -161,7 +165,7 @@ def _gram(s: Setting, n: int, m: int, fold: bool, narrow: int) -> _Count:
     )
 
 
-def _gram_through_autograd(s: Setting, n: int, m: int, forward: int, moved: int) -> _Count:
+def _gram_through_autograd(s: BlockState, n: int, m: int, forward: int, moved: int) -> _Count:
     """The gram order with biases or pooled keys: plain autograd, which keeps every small matrix."""
     C, E = s.channels, s.embed_channels
     d = E // s.heads
@@ -175,14 +179,14 @@ def _gram_through_autograd(s: Setting, n: int, m: int, forward: int, moved: int)
     return _Count(forward, 2 * forward, moved + norm_moved, 2 * moved + norm_moved, kept)
 
 
-def _norm_apart(s: Setting, n: int) -> tuple[int, int]:
+def _norm_apart(s: BlockState, n: int) -> tuple[int, int]:
     """Numbers moved one way by a norm that is not folded and by the residual; bytes it keeps."""
     if not s.batch_norm:
         return 0, 0
     return 6 * n * s.channels, s.itemsize * n * s.channels
 
 
-def _kept_by_view(s: Setting, n: int, m: int, order: str) -> int:
+def _kept_by_view(s: BlockState, n: int, m: int, order: str) -> int:
     """Bytes that a view keeps beside the embeddings: lengths with their masks, and directions."""
     rows, wide = (n + m) * s.heads, max(4, s.itemsize)
     if s.view == "direction":
@@ -193,7 +197,7 @@ def _kept_by_view(s: Setting, n: int, m: int, order: str) -> int:
     return 0
 
 
-def _kept_by_pool(s: Setting, n: int, m: int) -> int:
+def _kept_by_pool(s: BlockState, n: int, m: int) -> int:
     """Bytes that max-pooling the keys keeps: its input and its indices."""
     if s.key_pool == "before":
         return m * s.channels * (s.itemsize + INDEX_BYTES)

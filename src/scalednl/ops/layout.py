@@ -1,11 +1,13 @@
-"""Pixel rows: every map as a batch of (pixels x channels) matrices, in whatever memory it lies.
+"""How maps are stored and summed: as pixel rows, in their memory layout, in which precision.
 
-`x.flatten(2).transpose(1, 2)` is a view for NCHW and for channels_last memory alike. The products
-below keep the layout of the rows they are given, so that a channels_last map comes out
-channels_last and an NCHW map NCHW, without a copy of either.
+Every map is seen as a batch of (pixels x channels) matrices: `x.flatten(2).transpose(1, 2)` is a
+view for NCHW and for channels_last memory alike. The products below keep the layout of their rows,
+so that a channels_last map comes out channels_last and an NCHW map NCHW, without a copy of either.
+Sums over pixels of half-precision maps are taken in float32.
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from jaxtyping import Float
@@ -13,6 +15,15 @@ from torch import Tensor
 
 Maps = Float[Tensor, "batch channels *space"]
 Rows = Float[Tensor, "batch pixels channels"]
+HALVES = (torch.float16, torch.bfloat16)
+
+
+def pixel_count(space: Sequence[int]) -> int:
+    """The product of spatial sizes; they may be symbolic."""
+    count = 1
+    for size in space:
+        count = count * size
+    return count
 
 
 def pixel_rows(x: Maps) -> Rows:
@@ -46,3 +57,33 @@ def add_mixed_(target: Rows, rows: Rows, matrix: Float[Tensor, "batch out channe
     else:
         target.mT.baddbmm_(matrix, rows.mT)
     return target
+
+
+def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
+    """The dtype in which sums over pixels are taken: float32 for half precision, else `dtype`."""
+    return torch.float32 if dtype in HALVES else dtype
+
+
+def autocasts(x: Tensor) -> bool:
+    """Whether autocast is on for the device of x."""
+    device = x.device.type
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+
+
+def multiplies_in_half(x: Tensor) -> bool:
+    """Whether a product with x gives half precision, because x has it or autocast casts it."""
+    if x.dtype in HALVES:
+        return True
+    return (
+        x.dtype == torch.float32
+        and autocasts(x)
+        and torch.get_autocast_dtype(x.device.type) in HALVES
+    )
+
+
+def full_precision(x: Tensor) -> AbstractContextManager[object]:
+    """A context without autocast, for code that chooses its precision itself, on any device.
+
+    Entered only where autocast is on, because an exported graph would keep it as a subgraph.
+    """
+    return torch.autocast(x.device.type, enabled=False) if autocasts(x) else nullcontext()

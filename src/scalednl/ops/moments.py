@@ -14,8 +14,7 @@ from torch import Tensor
 
 from scalednl.ops.gram.forward import Matrices, mean_and_scatter, stacked
 from scalednl.ops.gram.mixing import KeyMoments, PerImage
-from scalednl.ops.layout import Maps, pixel_rows
-from scalednl.ops.precision import accumulation_dtype, full_precision
+from scalednl.ops.layout import Maps, accumulation_dtype, full_precision, pixel_rows
 
 
 class Moments:

@@ -1,21 +1,20 @@
 """Which order to multiply in, and why: a pure function of sizes, without a timing run.
 
 A `schedule` lists, for one block, from how many pixels on which order is the cheapest. It is made
-once, from plain numbers; `choose` then only compares the number of pixels with its entries, and
-never branches on a symbolic one: where the size is open (export, dynamic compilation) it takes
-the last entry, the order for large maps.
+once per state of a block, from plain numbers. `choose` only compares the number of pixels with its
+entries and never branches on a symbolic one: where the size is open (export, dynamic compilation)
+it takes the last entry, the order for large maps.
 """
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from scalednl.ops.costs import Cost, Setting, cost
+from scalednl.ops.costs import BlockState, Cost, cost
 from scalednl.options import Order
 
-ORDERS: tuple[Order, ...] = ("quadratic", "associative", "gram", "fused")
 LARGEST = 1 << 24
 
 
@@ -23,21 +22,45 @@ class Choice(NamedTuple):
     """An order, and whether batch norm folds into it in training."""
 
     order: Order
-    fold: bool
+    fold: bool = False
+
+    def __str__(self) -> str:
+        return self.order + (" + norm" if self.fold else "")
 
 
 Schedule = tuple[tuple[int, Choice], ...]
 """(pixels from which it holds, choice), ascending"""
 
 
-@lru_cache(maxsize=1024)
-def schedule(s: Setting, order: str, unavailable: tuple[str, ...]) -> Schedule:
-    """The cheapest choice for every number of pixels; `unavailable` orders are left out.
+def choose(s: BlockState, asked: Order | Choice, pixels: int) -> Choice:
+    """The choice for this many pixels; that of the largest maps where the number is not known.
 
-    An `order` that is unavailable itself counts as "auto".
+    `asked` is followed as far as it is available: an unavailable order counts as "auto", and a fold
+    that is impossible as not folded.
     """
-    order = "auto" if order in unavailable else order
-    choices = _choices(s, order, unavailable)
+    order, fold = asked if isinstance(asked, Choice) else (asked, None)
+    entries = _constant_schedule(order, fold, *s)
+    chosen = entries[0][1]
+    for start, choice in entries[1:]:
+        if statically_known_true(pixels >= start):
+            chosen = choice
+        elif not statically_known_true(pixels < start):
+            return entries[-1][1]
+    return chosen
+
+
+def _constant_schedule(order: Order, fold: bool | None, *state: Any) -> Schedule:
+    return schedule(BlockState(*state), order, fold)
+
+
+# What torch.compiler.assume_constant_result does; calling that would load the compiler (100 MB).
+_constant_schedule._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+@lru_cache(maxsize=1024)
+def schedule(s: BlockState, order: Order = "auto", fold: bool | None = None) -> Schedule:
+    """The cheapest available choice for every number of pixels."""
+    choices = _choices(s, order, fold)
     entries = [(0, _cheapest(s, choices, 1))]
     if s.attention == "softmax" or len(choices) == 1:
         return tuple(entries)
@@ -53,17 +76,6 @@ def schedule(s: Setting, order: str, unavailable: tuple[str, ...]) -> Schedule:
     return tuple(entries)
 
 
-def choose(entries: Schedule, pixels: int) -> Choice:
-    """The choice for this many pixels; the last one where that cannot be known."""
-    chosen = entries[0][1]
-    for start, choice in entries[1:]:
-        if statically_known_true(pixels >= start):
-            chosen = choice
-        elif not statically_known_true(pixels < start):
-            return entries[-1][1]
-    return chosen
-
-
 @dataclass(frozen=True)
 class Option:
     """One line of a plan."""
@@ -76,12 +88,12 @@ class Option:
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """The orders that were weighed for one shape, their costs for the whole batch, and the winner.
+    """The orders that were compared for one shape, their costs for the batch, and the chosen one.
 
     >>> print(scalednl.NonLocal2d(64).plan((32, 64, 32, 32)))
     """
 
-    setting: Setting
+    state: BlockState
     batch: int
     pixels: int
     keys: int
@@ -100,12 +112,12 @@ class Plan:
 
     @property
     def multiply_adds(self) -> int:
-        """Multiply-adds of the chosen order, for the whole batch."""
+        """Multiply-adds of the chosen order, for the batch."""
         return self.batch * self._chosen.multiply_adds
 
     @property
     def bytes_kept(self) -> int:
-        """Bytes that the chosen order keeps for backward, for the whole batch."""
+        """Bytes that the chosen order keeps for backward, for the batch."""
         return self.batch * self._chosen.bytes_kept
 
     @property
@@ -115,7 +127,7 @@ class Plan:
         return found
 
     def __str__(self) -> str:
-        s = self.setting
+        s = self.state
         mode = "training" if s.training else "evaluation"
         keys = "" if self.keys == self.pixels else f", {self.keys} keys"
         lines = [
@@ -125,14 +137,13 @@ class Plan:
         ]
         for option in self.options:
             mark = ">" if option.choice == self.choice else " "
-            name = option.choice.order + (" + norm" if option.choice.fold else "")
             adds, kept = "-", "-"
             if option.cost is not None:
                 adds = _short(
                     self.batch * option.cost.multiply_adds, 1000, ("", "k", "M", "G", "T")
                 )
                 kept = _short(self.batch * option.cost.bytes_kept, 1024, ("B", "KiB", "MiB", "GiB"))
-            lines.append(f"{mark} {name:<20} {adds:>14} {kept:>10}  {option.reason}")
+            lines.append(f"{mark} {option.choice!s:<20} {adds:>14} {kept:>10}  {option.reason}")
         both = "forward and backward" if s.training else "forward"
         lines.append(f"  multiply-adds and bytes of the batch, {both}; work adds memory traffic")
         return "\n".join(lines)
@@ -141,41 +152,33 @@ class Plan:
         return str(self)
 
 
-def make_plan(
-    s: Setting,
-    *,
-    batch: int,
-    pixels: int,
-    keys: int,
-    order: str,
-    unavailable: dict[str, str],
-) -> Plan:
-    """Weigh every order for one shape; `unavailable` says why some cannot be used."""
-    missing = tuple(name for name, reason in unavailable.items() if reason)
-    asked = f", order={order!r} being unavailable" if order in missing else ""
-    order = "auto" if order in missing else order
-    chosen = choose(schedule(s, order, missing), pixels)
-    costs = {c: cost(*c, s, pixels, keys) for c in _choices(s, "auto", missing)}
-    options = [
-        Option(c, found, _reason(c, chosen, costs, s, order) + (asked if c == chosen else ""))
-        for c, found in costs.items()
-    ]
-    options += [Option(Choice(o, False), None, unavailable[o]) for o in ORDERS if o in missing]
+def make_plan(s: BlockState, asked: Order | Choice, *, batch: int, pixels: int, keys: int) -> Plan:
+    """Compare every order for one shape."""
+    reasons = s.orders()
+    order = asked.order if isinstance(asked, Choice) else asked
+    available = order == "auto" or not reasons[order]
+    chosen = choose(s, asked, pixels)
+    costs = {c: cost(*c, s, pixels, keys) for c in _choices(s)}
+    options = []
+    for choice, found in costs.items():
+        reason = _reason(choice, chosen, costs, s, asked if available else "auto")
+        if choice == chosen and not available:
+            reason += f", order={order!r} being unavailable"
+        options.append(Option(choice, found, reason))
+    options += [Option(Choice(name), None, reason) for name, reason in reasons.items() if reason]
     return Plan(s, batch, pixels, keys, tuple(options), chosen)
 
 
-def _choices(s: Setting, order: str, unavailable: tuple[str, ...]) -> list[Choice]:
-    found = []
-    for name in ORDERS:
-        if name in unavailable or order not in ("auto", name):
-            continue
-        found.append(Choice(name, False))
-        if name == "gram" and s.batch_norm and s.folds and not (s.key_pool or s.bias):
-            found.append(Choice(name, True))
-    return found
+def _choices(s: BlockState, order: Order = "auto", fold: bool | None = None) -> list[Choice]:
+    """What was asked for as far as it is available, otherwise everything that is."""
+    found = [Choice(name) for name, reason in s.orders().items() if not reason]
+    if Choice("gram") in found and s.batch_norm and s.folds and not (s.key_pool or s.bias):
+        found.insert(found.index(Choice("gram")) + 1, Choice("gram", True))
+    named = [choice for choice in found if choice.order == order]
+    return [choice for choice in named if choice.fold == fold] or named or found
 
 
-def _cheapest(s: Setting, choices: list[Choice], pixels: int) -> Choice:
+def _cheapest(s: BlockState, choices: list[Choice], pixels: int) -> Choice:
     keys = max(1, pixels // s.key_ratio)
 
     def weight(choice: Choice) -> tuple[int, int]:
@@ -188,7 +191,7 @@ def _cheapest(s: Setting, choices: list[Choice], pixels: int) -> Choice:
 
 
 def _first_change(
-    s: Setting, choices: list[Choice], low: int, high: int, current: Choice
+    s: BlockState, choices: list[Choice], low: int, high: int, current: Choice
 ) -> tuple[int, Choice]:
     """The first pixel count in (low, high] at which `current` is not the cheapest any more."""
     while high - low > 1:
@@ -201,16 +204,20 @@ def _first_change(
 
 
 def _reason(
-    choice: Choice, chosen: Choice, costs: dict[Choice, Cost], s: Setting, order: str
+    choice: Choice,
+    chosen: Choice,
+    costs: dict[Choice, Cost],
+    s: BlockState,
+    asked: Order | Choice,
 ) -> str:
     if choice == chosen:
-        if order != "auto":
-            return f"chosen: order={order!r} was asked for"
+        if asked != "auto":
+            return f"chosen: order={str(asked)!r} was asked for"
         if s.attention == "softmax":
             return "chosen: never stores the map"
         return "chosen: keeps the least" if s.memory == "lean" else "chosen: the least work"
-    if order not in ("auto", choice.order):
-        return f"order={order!r} was asked for"
+    if asked not in ("auto", choice.order):
+        return f"order={str(asked)!r} was asked for"
     if s.attention == "softmax":
         return "stores heads x N x N numbers"
     if s.memory == "lean":

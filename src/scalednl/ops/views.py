@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from scalednl.ops.precision import accumulation_dtype
+from scalednl.ops.layout import accumulation_dtype
 from scalednl.options import View
 
 Heads = Float[Tensor, "batch heads pixels width"]

@@ -97,8 +97,7 @@ def _costs(setting: Setting, repeats: int, device: str) -> dict[str, Cost]:
     kept = {name: bytes_kept(block, x) for name, block in blocks.items()}
     steps = {name: training_step(block, x, grad) for name, block in blocks.items()}
     times = timings(steps, repeats, warm_up=1, device=device)
-    plans = {name: block.plan(x.shape) for name, block in blocks.items()}
-    orders = {name: plan.order + (" + norm" if plan.fold else "") for name, plan in plans.items()}
+    orders = {name: str(block.choice(x.shape)) for name, block in blocks.items()}
     return {name: Cost(orders[name], times[name], kept[name], errors[name]) for name in METHODS}
 
 

@@ -133,23 +133,18 @@ def _outcome(shape: Shape, repeats: int, device: str) -> Outcome:
     error = 0.0
     for choice in choices:
         block = _block(shape, device)
-        block._forced = choice
-        error = max(error, checked_error(block, x, f"{name_of(choice)} at {shape}"))
+        block.order = choice
+        error = max(error, checked_error(block, x, f"{choice} at {shape}"))
         step = training_step(block, x, grad) if shape.training else inference_step(block, x)
-        steps[name_of(choice)] = step
+        steps[str(choice)] = step
     picked = _block(shape, device).plan(x.shape).choice
-    return Outcome(shape, name_of(picked), timings(steps, repeats, device=device), error)
+    return Outcome(shape, str(picked), timings(steps, repeats, device=device), error)
 
 
 def _block(shape: Shape, device: str) -> NonLocal2d:
     torch.manual_seed(0)
     block = NonLocal2d(shape.channels, heads=shape.heads, embed_channels=shape.embed, norm_init=1.0)
     return block.to(device).train(shape.training)
-
-
-def name_of(choice: Choice) -> str:
-    """An order as people call it."""
-    return choice.order + (" + norm" if choice.fold else "")
 
 
 def _chart(outcomes: list[Outcome], where: str) -> str:

@@ -10,7 +10,7 @@ from scalednl.lab.config import Experiment
 from scalednl.lab.config.data_sets import DATA_SETS
 from scalednl.lab.paper.tables import printed
 from scalednl.networks import network_shape
-from scalednl.ops.costs import Setting, cost
+from scalednl.ops.costs import BlockState, cost
 from scalednl.options import orders_of
 
 PASSES = 3
@@ -52,7 +52,7 @@ def _residual(channels: tuple[int, int, int], before: int, after: int) -> int:
 
 def _attention(block: NonLocalConfig, channels: int, pixels: int) -> int:
     """One non-local block, in the order that it would choose."""
-    setting = Setting(
+    setting = BlockState(
         channels,
         block.embed_channels or channels,
         block.heads,

@@ -24,8 +24,7 @@ from torch.autograd import forward_ad
 from scalednl.ops.gram.backward import GramMix, GramMixNormalised
 from scalednl.ops.gram.forward import Vector, mix_forward, mix_normalised_forward
 from scalednl.ops.gram.mixing import Projections
-from scalednl.ops.layout import Maps, Rows, pixel_rows, rows_to_maps
-from scalednl.ops.precision import autocasts, full_precision
+from scalednl.ops.layout import Maps, Rows, autocasts, full_precision, pixel_rows, rows_to_maps
 from scalednl.options import Memory
 
 # torch 2.6 cannot tell export from compilation.

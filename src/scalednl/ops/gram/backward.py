@@ -25,8 +25,14 @@ from scalednl.ops.gram.mixing import (
     mixing_backward,
     mixing_matrix,
 )
-from scalednl.ops.layout import Rows, add_mixed_, dense_rows, mix_rows
-from scalednl.ops.precision import accumulation_dtype, full_precision
+from scalednl.ops.layout import (
+    Rows,
+    accumulation_dtype,
+    add_mixed_,
+    dense_rows,
+    full_precision,
+    mix_rows,
+)
 
 Gradients = tuple[Tensor | None, ...]
 

@@ -11,8 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from scalednl.ops.gram.mixing import KeyMoments, Mixing, PerImage, Projections, Stack, mixing_matrix
-from scalednl.ops.layout import Rows, add_mixed_, dense_rows, mix_rows
-from scalednl.ops.precision import HALVES, accumulation_dtype
+from scalednl.ops.layout import HALVES, Rows, accumulation_dtype, add_mixed_, dense_rows, mix_rows
 
 Vector = Float[Tensor, " channels"]
 Matrices = Float[Tensor, "batch channels channels"]

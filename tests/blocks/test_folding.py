@@ -104,8 +104,8 @@ def test_sync_batch_norm_is_not_folded_in_training() -> None:
     assert called
 
 
-def test_one_value_a_channel_is_refused_as_by_torch() -> None:
+def test_one_value_per_channel_is_refused_as_by_torch() -> None:
     """Training on a single pixel raises, because it has no variance."""
     block = force(scalednl.NonLocal2d(8), FOLDED)
-    with pytest.raises(ValueError, match=r"more than one value a channel.*\(1, 8, 1, 1\)"):
+    with pytest.raises(ValueError, match=r"more than one value per channel.*\(1, 8, 1, 1\)"):
         block(torch.randn(1, 8, 1, 1))

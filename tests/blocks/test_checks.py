@@ -2,8 +2,10 @@
 
 import pytest
 import torch
+from torch import nn
 
 import scalednl
+from scalednl.ops.planner import Choice
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -25,6 +27,22 @@ pytestmark = pytest.mark.usefixtures("unchecked_shapes")
         ({"order": "fused"}, "order='fused' cannot be used: for attention='softmax' only"),
         ({"order": "gram", "view": "direction"}, "takes a norm at every pixel"),
         ({"order": "gram", "key_pool": "after"}, "takes a maximum of phi and g"),
+        (
+            {"order": "rank_one"},
+            "order='rank_one' cannot be used: for view='magnitude' only, where A has rank one; "
+            "use 'auto', 'quadratic', 'associative' or 'gram'",
+        ),
+        (
+            {"order": "rank_one", "view": "magnitude", "attention": "softmax"},
+            "softmax needs a complete row of A",
+        ),
+        (
+            {"order": "rank_one", "view": "magnitude", "key_pool": "after"},
+            "takes a maximum of phi and g",
+        ),
+        ({"order": Choice("gram", True), "view": "direction"}, "order='gram' cannot be used"),
+        ({"norm": nn.BatchNorm2d}, "must be True or False: for another norm"),
+        ({"norm_init": float("nan")}, "norm_init=nan must be a number"),
         ({"order": "associative", "attention": "softmax"}, "use 'auto', 'quadratic' or 'fused'"),
         ({"memory": "low"}, "memory='low' is unknown: use 'auto' or 'lean'"),
         ({"key_pool": True}, "key_pool=True is unknown: use 'before' or 'after'"),

@@ -1,0 +1,51 @@
+"""What a block refuses, with sentences that repeat what it got and say what would work."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+from scalednl.ops.layout import HALVES, autocasts
+
+AXES = {1: ("length",), 2: ("height", "width"), 3: ("time", "height", "width")}
+
+
+def check_input(name: str, x: Tensor, channels: int, dims: int, dtype: torch.dtype | None) -> None:
+    """Raise unless the block `name` can take x; `dtype` is that of its weights, None if unknown."""
+    if not isinstance(x, Tensor):
+        raise ValueError(f"{name} takes a torch tensor, but got a {type(x).__name__}")
+    check_shape(name, tuple(x.shape), channels, dims)
+    if not x.is_floating_point():
+        raise ValueError(f"{name} takes floating-point maps, but got {x.dtype}")
+    if dtype is None or x.dtype == dtype:
+        return
+    castable = all(d in (torch.float32, *HALVES) for d in (x.dtype, dtype))
+    if not (castable and autocasts(x)):
+        hint = ", or run under torch.autocast" if castable else ""
+        raise ValueError(
+            f"x is {x.dtype} but the block's weights are {dtype}: call block.to(x.dtype){hint}"
+        )
+
+
+def check_shape(name: str, shape: tuple[int, ...], channels: int, dims: int) -> None:
+    """Raise unless `shape` is (batch, channels, *space) with `dims` sizes of space."""
+    axes = ", ".join(("batch", "channels", *AXES[dims]))
+    if len(shape) != dims + 2:
+        raise ValueError(f"{name} takes ({axes}), but got {len(shape)} axes: shape {shape}")
+    if shape[1] != channels:
+        hint = f"; it takes ({axes})" if shape[-1] == channels else ""
+        raise ValueError(
+            f"{name}(channels={channels}) got {shape[1]} channels: shape {shape}{hint}"
+        )
+    if any(statically_known_true(size < 1) for size in shape[2:]):
+        raise ValueError(f"{name} needs at least one pixel, but got shape {shape}")
+
+
+def check_pool(space: Sequence[int], kernel: tuple[int, ...]) -> None:
+    """Raise unless a map of these sizes can be pooled by `kernel`."""
+    if any(size < k for size, k in zip(space, kernel, strict=True)):
+        raise ValueError(
+            f"key_pool pools by {kernel}, which a map of {tuple(space)} is too small for: "
+            "use key_pool=None"
+        )
