@@ -14,7 +14,7 @@ from scalednl.files import write_json, write_text
 from scalednl.lab.paper.answers import ANSWERS
 from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.evidence import evidence_lines
-from scalednl.lab.paper.grids import cifar56
+from scalednl.lab.paper.grids import paper_setting
 from scalednl.lab.paper.scales import SCALES, PaperSetting
 from scalednl.lab.records.attention import FILE, read_attention
 from scalednl.lab.records.run import RunFolder
@@ -121,7 +121,7 @@ def first_table() -> str:
         ("3 softmax blocks, 4 heads", {"attention": "softmax", "heads": 4}),
         ("3 scaled blocks, 4 heads", {"attention": "scaled", "heads": 4}),
     ):
-        cells = [_error(cifar56(data, **options), runs) for data in ("cifar10", "cifar100")]
+        cells = [_error(paper_setting(data, **options), runs) for data in ("cifar10", "cifar100")]
         rows.append([words, *cells])
     return markdown_table(["PreResNet-20 with", "CIFAR-10 error, %", "CIFAR-100 error, %"], rows)
 

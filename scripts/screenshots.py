@@ -1,4 +1,4 @@
-"""The pictures of the page in these documents.
+"""The pictures of the report page in docs/images, from two finished pages.
 
 python -m scripts.screenshots runs/demo/report.html runs/reproduce-smoke/report.html
 """
@@ -10,7 +10,7 @@ from PIL import Image
 
 from tests.lab.report.browser import launched, opened
 
-IMAGES = Path(__file__).parent / "images"
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
 SHOTS = {
     "report-light": (0, 1180, 1660, "light", ""),
     "report-dark": (0, 1180, 1660, "dark", ""),
@@ -21,7 +21,7 @@ SHOTS = {
 
 
 def main(pages: list[Path]) -> None:
-    """Write them."""
+    """Write all pictures."""
     with launched() as browser:
         for name, (which, width, height, scheme, anchor) in SHOTS.items():
             options = {"viewport": {"width": width, "height": height}, "color_scheme": scheme}

@@ -6,8 +6,10 @@ tests hold every function to its counterpart there.
 
 import itertools
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
@@ -75,16 +77,16 @@ class Estimate:
 
 def summarise(values: Sequence[float]) -> Summary:
     """Mean, standard deviation, and the interval of the mean."""
-    assert values, "nothing to summarise"
-    mean, sd = _mean(values), _sd(values)
-    if sd is None:
+    n, mean = len(values), fmean(values)
+    if n == 1:
         return Summary(mean, None, 1, None, None)
-    low, high = Estimate(mean, sd / math.sqrt(len(values)), len(values) - 1).interval()
-    return Summary(mean, sd, len(values), float(low), float(high))
+    sd = stdev(values)
+    low, high = Estimate(mean, sd / math.sqrt(n), n - 1).interval()
+    return Summary(mean, sd, n, float(low), float(high))
 
 
 def contrast(differences: Sequence[float]) -> Contrast:
-    """What paired differences say about their mean."""
+    """The mean of paired differences, its spread and its p."""
     found = estimate(differences)
     return Contrast(**summarise(differences).as_dict(), p=None if found is None else found.p())
 
@@ -93,12 +95,11 @@ def estimate(values: Sequence[float]) -> Estimate | None:
     """Mean and error of values; None where they have no spread that could be estimated."""
     if len(values) < 2:
         return None
-    mean, sd = _mean(values), _sd(values)
-    assert sd is not None
+    sd = stdev(values)
     # Equal values that differ by rounding alone have no spread either.
     if sd <= 1e-9 * max(1.0, *(abs(value) for value in values)):
         return None
-    return Estimate(mean, sd / math.sqrt(len(values)), len(values) - 1)
+    return Estimate(fmean(values), sd / math.sqrt(len(values)), len(values) - 1)
 
 
 def pooled(estimates: Sequence[Estimate]) -> Estimate:
@@ -108,7 +109,7 @@ def pooled(estimates: Sequence[Estimate]) -> Estimate:
     variances = [(one.error / k) ** 2 for one in estimates]
     total = math.fsum(variances)
     df = total**2 / math.fsum(v**2 / one.df for v, one in zip(variances, estimates, strict=True))
-    return Estimate(_mean([one.mean for one in estimates]), math.sqrt(total), df)
+    return Estimate(fmean(one.mean for one in estimates), math.sqrt(total), df)
 
 
 def paired(first: Mapping[int, float], second: Mapping[int, float]) -> list[float]:
@@ -194,9 +195,9 @@ def two_group_power(n: int, effect: float, level: float) -> float:
 def _t_power(df: int, shift: float, level: float) -> float:
     """Chance that a two-sided t test gives p < level, if t has this noncentrality."""
     critical = float(special.stdtrit(df, 1 - level / 2))
-    # The tail on the other side; SciPy gives NaN where it is below 1e-9.
-    other = np.nan_to_num(special.nctdtr(df, shift, -critical))
-    return 1.0 - float(special.nctdtr(df, shift, critical) - other)
+    # SciPy gives NaN for tails below 1e-9.
+    below, other = np.nan_to_num(special.nctdtr(df, shift, (critical, -critical)))
+    return float(1 - below + other)
 
 
 def seeds_if_mean_stays(distance: float, sd: float, level: float) -> int | None:
@@ -232,35 +233,12 @@ def seeds_for_equivalence(margin: float, sd: float, level: float, wanted: float)
 
 def detectable(n: int, sd: float, level: float, wanted: float) -> float:
     """The smallest true difference that n differences show with this chance."""
-    low, high = 0.0, 1.0
-    while power(n, high, level) < wanted and high < 1e6:
-        high *= 2
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if power(n, middle, level) < wanted else (low, middle)
-    return high * sd
+    critical = special.stdtrit(n - 1, 1 - level / 2)
+    return sd * float(special.nctdtrinc(n - 1, 1 - wanted, critical)) / math.sqrt(n)
 
 
 def _smallest(decides: Callable[[int], bool]) -> int | None:
     """The smallest n >= 2 for which it is true, if it stays true from there."""
-    high = 2
-    while not decides(high):
-        if high >= MOST_SEEDS:
-            return None
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if middle >= 2 and decides(middle) else (middle, high)
-    return high
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
-
-
-def _sd(values: Sequence[float]) -> float | None:
-    if len(values) < 2:
-        return None
-    mean = _mean(values)
-    return math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1))
+    numbers = range(2, MOST_SEEDS + 1)
+    found = bisect_left(numbers, True, key=decides)
+    return numbers[found] if found < len(numbers) else None

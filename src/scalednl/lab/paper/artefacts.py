@@ -2,13 +2,15 @@
 
 from collections.abc import Callable
 from functools import cache
+from typing import Any
+
+import msgspec
 
 from scalednl.errors import UsageError
-from scalednl.lab.paper.controls import controls
 from scalednl.lab.paper.evidence import evidence_lines
-from scalednl.lab.paper.grids import NETWORKS, Artefact, Cell, cifar56
+from scalednl.lab.paper.grids import NETWORKS, Artefact, Cell, paper_setting
 from scalednl.lab.paper.scales import PaperSetting
-from scalednl.lab.paper.tables import BLOCKS, Place, printed_means
+from scalednl.lab.paper.tables import BLOCKS, Place, content, printed_means
 from scalednl.lab.recipes import CIFAR, TINY
 from scalednl.options import suggestion
 
@@ -23,7 +25,7 @@ def artefacts() -> dict[str, Artefact]:
         artefact.name: artefact.with_marks()
         for artefact in (
             *(_table1(), _table2(), _table3(), _table4(), _figure1(), _figure2()),
-            *controls(),
+            *_controls(),
         )
     }
 
@@ -63,7 +65,8 @@ def _table(
 
 def _table1() -> Artefact:
     def setting(at: Place) -> PaperSetting:
-        return cifar56(at.data, at.row, **({} if at.column == "base" else {"view": at.column}))
+        view: dict[str, Any] = {} if at.column == "base" else {"view": at.column}
+        return paper_setting(at.data, at.row, **view)
 
     return _table(
         "table1_importance",
@@ -78,8 +81,7 @@ def _table2() -> Artefact:
     inits = {"he": "he", "std=0.01": 0.01, "std=0.0": 0.0}
 
     def setting(at: Place) -> PaperSetting:
-        options = (("init", inits[at.column]),)
-        return PaperSetting(at.data, NETWORKS[at.model], at.row, options=options)
+        return paper_setting(at.data, at.row, NETWORKS[at.model], init=inits[at.column])
 
     return _table(
         "table2_initialization",
@@ -94,7 +96,7 @@ def _table2() -> Artefact:
 def _table3() -> Artefact:
     def setting(at: Place) -> PaperSetting:
         heads = int(at.column.split()[0])
-        return cifar56(at.data, at.row if heads else "plain", heads=heads or 1)
+        return paper_setting(at.data, at.row if heads else "plain", heads=heads or 1)
 
     return _table(
         "table3_heads",
@@ -107,7 +109,7 @@ def _table3() -> Artefact:
 
 def _table4() -> Artefact:
     def setting(at: Place) -> PaperSetting:
-        return PaperSetting(at.data, NETWORKS[at.model], at.column, heads=4)
+        return paper_setting(at.data, at.column, NETWORKS[at.model], heads=4)
 
     return _table(
         "table4_backbones",
@@ -121,7 +123,7 @@ def _table4() -> Artefact:
 def _figure1() -> Artefact:
     places = [(data, "preresnet56") for data in CIFAR] + [(TINY, "preresnet50_tiny")]
     cells = [
-        Cell("maps", attention, PaperSetting(data, network, attention, heads=4))
+        Cell("maps", attention, paper_setting(data, attention, network, heads=4))
         for data, network in places
         for attention in BLOCKS
     ]
@@ -140,7 +142,7 @@ def _figure2() -> Artefact:
         Cell(
             attention,
             "C" if share == 1 else f"C/{share}",
-            cifar56(data, attention, embed_share=share),
+            paper_setting(data, attention, embed_share=share),
         )
         for data in CIFAR
         for attention in BLOCKS
@@ -153,3 +155,19 @@ def _figure2() -> Artefact:
         "The paper prints a curve without values.",
         tuple(cells),
     )
+
+
+def _controls() -> tuple[Artefact, ...]:
+    """The grids of `controls.json`, each with the same cells on all of its data sets."""
+    entries = msgspec.json.decode(content("controls.json"), type=list[dict[str, Any]])
+    return tuple(_control(**entry) for entry in entries)
+
+
+def _control(
+    name: str, title: str, caption: str, data: list[str], cells: list[dict[str, Any]]
+) -> Artefact:
+    def cell(data: str, row: str, column: str, **values: Any) -> Cell:
+        return Cell(row, column, paper_setting(data, **values))
+
+    made = tuple(cell(place, **values) for place in data for values in cells)
+    return Artefact(name, title, caption, made, is_control=True)

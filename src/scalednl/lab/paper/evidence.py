@@ -1,19 +1,21 @@
 """The declared plan of the evidence on real images: which trainings, how many, in which order.
 
-Declared before the first run: the lines, their seeds, the numbers of seeds at which results may be
-looked at, and the smallest differences that matter (`paper.rules`). A line's first seeds come
-before its last ones, and all of a line before the next, so that the plan can stop anywhere.
+Declared before the first run: the lines and their seeds (`evidence.json`), the numbers of seeds at
+which results may be looked at, and the smallest differences that matter (`paper.rules`). A line's
+first seeds come before its last ones, and all of a line before the next, so that the plan can stop
+anywhere.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from scalednl.lab.paper.grids import Artefact, Cell, cifar56
+import msgspec
+
+from scalednl.lab.paper.grids import Artefact, Cell, paper_setting
 from scalednl.lab.paper.rules import OFTEN, OFTEN_SEEDS, POWER, PRIMARY, RULES
 from scalednl.lab.paper.scales import PaperSetting, Scale, run_name
-from scalednl.lab.paper.tables import BLOCKS
+from scalednl.lab.paper.tables import content
 
 FIRST_LOOK = 4
 """Seeds of a line that are trained before its other seeds"""
@@ -24,10 +26,10 @@ class Line:
     """One line of the plan: some trainings that decide something together."""
 
     number: int
+    decides: str
     cells: tuple[tuple[str, PaperSetting], ...]
     """Each with a name"""
     seeds: int
-    decides: str
 
     @property
     def artefact(self) -> Artefact:
@@ -76,79 +78,12 @@ def declared_plan(scale: Scale) -> dict[str, Any]:
 @cache
 def evidence_lines() -> tuple[Line, ...]:
     """The plan, in order."""
-    return tuple(_lines())
+    entries = msgspec.json.decode(content("evidence.json"), type=list[dict[str, Any]])
+    return tuple(_line(**entry) for entry in entries)
 
 
-def _both(data: str = "cifar10", **values: object) -> tuple[tuple[str, PaperSetting], ...]:
-    return tuple((name, cifar56(data, name, **values)) for name in BLOCKS)
+def _line(number: int, decides: str, seeds: int, data: str, cells: list[dict[str, Any]]) -> Line:
+    def cell(name: str, **values: Any) -> tuple[str, PaperSetting]:
+        return name, paper_setting(data, **values)
 
-
-def _views(data: str) -> tuple[tuple[str, PaperSetting], ...]:
-    return tuple(
-        (f"{name}, {view}", cifar56(data, name, **({} if view == "base" else {"view": view})))
-        for name in BLOCKS
-        for view in ("base", "magnitude", "direction")
-    )
-
-
-def _position(data: str) -> tuple[str, PaperSetting]:
-    return "position only", cifar56(data, "plain", position=True)
-
-
-def _network(data: str, network: str) -> tuple[tuple[str, PaperSetting], ...]:
-    return tuple(
-        (f"{network}, {name}", PaperSetting(data, network, name, heads=4)) for name in BLOCKS
-    )
-
-
-def _lines() -> Iterator[Line]:
-    plain = ("plain", cifar56("cifar10", "plain"))
-    yield Line(
-        1,
-        (plain, *_both(heads=4)),
-        6,
-        "scaled beats softmax; blocks help; Figure 1",
-    )
-    yield Line(2, (_position("cifar10"),), 6, "zero initialisation; is it the position")
-    yield Line(3, _views("cifar10"), 6, "Table 1; heads")
-    yield Line(
-        4,
-        (
-            ("softmax, He", cifar56("cifar10", "softmax", init="he")),
-            ("scaled, 0.01", cifar56("cifar10", "scaled", init=0.01)),
-        ),
-        6,
-        "Table 2",
-    )
-    yield Line(5, _both(embed_share=8), 6, "Figure 2")
-    learned = cifar56("cifar10", "softmax", view="direction", softmax_scale="learned")
-    yield Line(
-        6,
-        (("softmax, direction, learned temperature", learned),),
-        6,
-        "whether Table 1 is only a matter of temperature",
-    )
-    yield Line(7, (), 6, "whether centred keys help; waits for that option of the block")
-    yield Line(
-        8,
-        _network("cifar100", "preresnet32"),
-        4,
-        "the paper's own network at its largest gap: does an effect outlast early training",
-    )
-    yield Line(9, (*_both("cifar100", heads=4), _position("cifar100")), 6, "the second data set")
-    no_scale = cifar56("cifar10", "scaled", scale=False)
-    yield Line(10, (("scaled, no factor", no_scale),), 8, "often diverges")
-    yield Line(
-        11, _both(heads=4, norm_init=0.0), 6, "whether batch norm starting at 1 makes the result"
-    )
-    yield Line(12, _views("cifar100"), 6, "Table 1 on the second data set")
-    yield Line(
-        13,
-        (
-            *_both(heads=4, position=False),
-            *_network("cifar10", "preresnet8"),
-            *_network("cifar10", "preresnet32-short"),
-        ),
-        6,
-        "controls: position and depth",
-    )
+    return Line(number, decides, tuple(cell(**values) for values in cells), seeds)

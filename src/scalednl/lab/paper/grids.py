@@ -1,6 +1,7 @@
 """Grids of trainings: what tables and figures of the paper, and controls, consist of."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from scalednl.lab.config import Experiment
 from scalednl.lab.paper.provenance import provenance
@@ -66,8 +67,16 @@ class Artefact:
         return [(cell, experiment) for cell, experiment in placed if experiment is not None]
 
 
-def cifar56(data: str, attention: str, **values: object) -> PaperSetting:
-    """Table 1's network; `values` are heads, embed_share, position, and options of the block."""
-    fields = {k: values.pop(k) for k in ("heads", "embed_share", "position") if k in values}
-    options = tuple(sorted(values.items()))
-    return PaperSetting(data, "preresnet56", attention, options=options, **fields)  # type: ignore[arg-type]
+def paper_setting(
+    data: str,
+    attention: str,
+    network: str = "preresnet56",
+    *,
+    heads: int = 1,
+    embed_share: int = 1,
+    position: bool | None = None,
+    **options: Any,
+) -> PaperSetting:
+    """A setting by name, Table 1's unless something else is given; `options` are the blocks'."""
+    chosen = tuple(sorted(options.items()))
+    return PaperSetting(data, network, attention, heads, chosen, embed_share, position)
