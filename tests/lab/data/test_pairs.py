@@ -10,14 +10,8 @@ import pytest
 from scalednl.errors import UsageError
 from scalednl.lab.config import PairsConfig
 from scalednl.lab.data import load_data
-from scalednl.lab.data.gratings import BLUE, GREEN, RED, Source
-from scalednl.lab.data.pairs import (
-    draw_orientations,
-    draw_places,
-    generate,
-    label,
-    make_pairs,
-)
+from scalednl.lab.data.gratings import BLUE, GREEN, RED, Source, generate, make_splits
+from scalednl.lab.data.pairs import draw, draw_orientations, draw_places, label
 from tests.lab.data.gratings import orientation
 
 Numbers = npt.NDArray[np.float64]
@@ -30,7 +24,7 @@ GOLDEN = {PairsConfig(): "10ca60ccd618211f", OTHER: "35a47bc9e90c94b8"}
 @pytest.mark.parametrize("config", GOLDEN, ids=["default", "options"])
 def test_images_are_the_same_everywhere(config: PairsConfig) -> None:
     """The first images of seed 7 have a known hash."""
-    split = generate(config, 20, 7)
+    split = generate(config, draw, 20, 7)
     content = split.images.tobytes() + split.labels.astype("<i8").tobytes()
     assert hashlib.sha256(content).hexdigest()[:16] == GOLDEN[config]
 
@@ -38,17 +32,19 @@ def test_images_are_the_same_everywhere(config: PairsConfig) -> None:
 def test_seeds_and_splits_share_nothing() -> None:
     """Other seeds and the test split have other images; a longer list begins with the shorter."""
     config = PairsConfig(train_images=300, test_images=300)
-    train, test = make_pairs(config, seed=1)
+    train, test = make_splits(config, draw, seed=1)
     assert not (train.images == test.images).all(axis=(1, 2, 3)).any()
-    other, _ = make_pairs(config, seed=2)
+    other, _ = make_splits(config, draw, seed=2)
     assert not (train.images == other.images).all(axis=(1, 2, 3)).any()
-    assert np.array_equal(generate(config, 10, 3).images, generate(config, 260, 3).images[:10])
+    assert np.array_equal(
+        generate(config, draw, 10, 3).images, generate(config, draw, 260, 3).images[:10]
+    )
 
 
 def test_the_class_is_the_difference_of_orientations() -> None:
     """Measured from the pixels, without noise, the class is right for every image."""
     config = PairsConfig(noise=0.0, orientations=4)
-    split = generate(config, 200, 0)
+    split = generate(config, draw, 200, 0)
     for image, wanted in zip(split.images.astype(float), split.labels, strict=True):
         turn = orientation(image[..., RED]) - orientation(image[..., BLUE])
         assert round(turn / 45) % 4 == wanted
@@ -58,7 +54,7 @@ def test_the_class_is_the_difference_of_orientations() -> None:
 @pytest.mark.parametrize("config", [PairsConfig(), OTHER], ids=["default", "options"])
 def test_gratings_keep_their_distance(config: PairsConfig) -> None:
     """Drawn pixels stay at opposite edges with `gap` free columns between, which does occur."""
-    split = generate(PairsConfig(**{**vars(config), "noise": 0.0}), 500, 0)
+    split = generate(PairsConfig(**{**vars(config), "noise": 0.0}), draw, 500, 0)
     gaps, sides = [], set()
     for image in split.images.astype(int):
         (red, blue) = (np.flatnonzero((image[..., c] != 128).any(0)) for c in (RED, BLUE))
@@ -71,7 +67,7 @@ def test_gratings_keep_their_distance(config: PairsConfig) -> None:
 
 def test_noise_has_its_deviation() -> None:
     """In a channel without gratings it is noise * 40 grey levels about 128."""
-    noisy = generate(PairsConfig(noise=0.5), 300, 0).images[..., GREEN]
+    noisy = generate(PairsConfig(noise=0.5), draw, 300, 0).images[..., GREEN]
     assert abs(noisy.std() - 20) < 0.1
     assert abs(noisy.mean() - 128) < 0.1
 
@@ -116,12 +112,12 @@ def _additive(f: Numbers, g: Numbers) -> Numbers:
 
 def test_no_additive_score_has_less_cross_entropy_than_chance() -> None:
     """From equal scores every direction of f and g leads upwards, near and far."""
-    draw = np.random.default_rng(0)
+    numbers = np.random.default_rng(0)
     for k in (2, 3, 4, 6):
         table = _table(k)
         for size in (0.01, 0.3, 3.0):
             for _ in range(50):
-                scores = _additive(*draw.normal(0, size, (2, k, k)))
+                scores = _additive(*numbers.normal(0, size, (2, k, k)))
                 assert _cross_entropy(scores, table) > math.log(k)
 
 
@@ -163,10 +159,10 @@ def test_the_best_additive_score_is_right_for_three_quarters(k: int) -> None:
         ({"patch": 17}, "patch=17 does not fit into height=16"),
         ({"jitter": 14}, "width=40 has no room for two gratings of patch=7 and jitter=14"),
         ({"jitter": -1}, "jitter at least 0"),
-        ({"orientations": 1}, "orientations=1"),
-        ({"noise": -1.0}, "noise=-1.0"),
-        ({"noise": float("nan")}, "noise=nan"),
-        ({"train_images": 0}, "train_images=0"),
+        ({"orientations": 1}, "orientations must be in 2 to 64, got 1"),
+        ({"noise": -1.0}, "noise must be in 0 to 1000, got -1.0"),
+        ({"noise": float("nan")}, "got nan"),
+        ({"train_images": 0}, "train_images must be at least 1, got 0"),
     ],
 )
 def test_invalid_options_are_refused(options: dict[str, float], said: str) -> None:
@@ -177,7 +173,7 @@ def test_invalid_options_are_refused(options: dict[str, float], said: str) -> No
 
 def test_pairs_load_by_name() -> None:
     """load_data gives both splits, names of classes, and a normalisation of one unit."""
-    data = load_data("pairs", pairs=PairsConfig(train_images=50, test_images=20), seed=3)
+    data = load_data("pairs", options=PairsConfig(train_images=50, test_images=20), seed=3)
     assert (len(data.train), len(data.test)) == (50, 20)
     assert data.class_names == tuple(f"turned by {a} degrees" for a in (0, 45, 90, 135))
     grey = (128 / 255 - data.mean[0]) / data.std[0]

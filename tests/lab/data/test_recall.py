@@ -13,7 +13,8 @@ from scalednl.errors import UsageError
 from scalednl.lab.config import RecallConfig
 from scalednl.lab.config.generated import COLOURS
 from scalednl.lab.data import load_data
-from scalednl.lab.data.recall import CHANNELS, assign, generate, make_recall, orientations
+from scalednl.lab.data.gratings import generate, make_splits
+from scalednl.lab.data.recall import CHANNELS, assign, draw, orientations
 from tests.lab.data.gratings import orientation
 
 # Whole-number arithmetic: these hold on every platform.
@@ -25,7 +26,7 @@ COLOUR_OF = {tuple(sorted(channels)): colour for colour, channels in CHANNELS.it
 @pytest.mark.parametrize("config", GOLDEN, ids=["default", "options"])
 def test_images_are_the_same_everywhere(config: RecallConfig) -> None:
     """The first images of seed 7 have a known hash."""
-    split = generate(config, 20, 7)
+    split = generate(config, draw, 20, 7)
     content = split.images.tobytes() + split.labels.astype("<i8").tobytes()
     assert hashlib.sha256(content).hexdigest()[:16] == GOLDEN[config]
 
@@ -33,8 +34,8 @@ def test_images_are_the_same_everywhere(config: RecallConfig) -> None:
 def test_splits_share_nothing() -> None:
     """The test split and other seeds have other images."""
     config = RecallConfig(train_images=100, test_images=100)
-    train, test = make_recall(config, seed=1)
-    other, _ = make_recall(config, seed=2)
+    train, test = make_splits(config, draw, seed=1)
+    other, _ = make_splits(config, draw, seed=2)
     for split in (test, other):
         assert not (train.images == split.images).all(axis=(1, 2, 3)).any()
 
@@ -54,7 +55,7 @@ def test_the_class_is_the_turn_of_the_shared_colour(colours: int, per_side: int,
     """Read from the pixels, one colour is on both sides, and the class is its difference."""
     options: dict[str, Any] = {"colours": colours, "per_side": per_side, "orientations": k}
     config = RecallConfig(height=12 * per_side, noise=0.0, **options)
-    split = generate(config, 150, 0)
+    split = generate(config, draw, 150, 0)
     seen = Counter[str]()
     for image, wanted in zip(split.images.astype(float), split.labels, strict=True):
         left, right = (_read_side(half, config) for half in np.split(image, 2, axis=1))
@@ -69,7 +70,7 @@ def test_the_shared_colour_stands_in_any_row() -> None:
     """Orders of the two sides are independent, so that no pair of rows is a shortcut."""
     config = RecallConfig(height=24, colours=3, noise=0.0)
     places = Counter[tuple[int, int]]()
-    for image in generate(config, 400, 0).images.astype(float):
+    for image in generate(config, draw, 400, 0).images.astype(float):
         left, right = (_read_side(half, config) for half in np.split(image, 2, axis=1))
         (shared,) = left.keys() & right.keys()
         places[list(left).index(shared), list(right).index(shared)] += 1
@@ -81,7 +82,7 @@ def test_the_shared_colour_stands_in_any_row() -> None:
 def test_sides_keep_their_distance() -> None:
     """`gap` columns between the sides stay free, and no more."""
     config = RecallConfig(noise=0.0)
-    drawn = (generate(config, 500, 0).images != 128).any((0, 1, 3))
+    drawn = (generate(config, draw, 500, 0).images != 128).any((0, 1, 3))
     assert np.flatnonzero(~drawn).tolist() == list(range(8, 32))
     assert config.gap == 24
 
@@ -111,12 +112,12 @@ def test_one_side_does_not_predict_the_class(colours: int, per_side: int, k: int
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"colours": 7}, "colours=7 is not in 1 to 6"),
-        ({"per_side": 4}, "per_side must be in 1 to 3"),
+        ({"colours": 7}, "colours must be in 1 to 6, got 7"),
+        ({"per_side": 4}, "per_side must be in 1 to 3, got 4"),
         ({"per_side": 3}, "height must be at least per_side . patch = 21"),
-        ({"orientations": 1}, "recall: orientations=1"),
+        ({"orientations": 1}, "recall: orientations must be in 2 to 64, got 1"),
         ({"jitter": 14}, "width=40 has no room"),
-        ({"test_images": 0}, "test_images=0"),
+        ({"test_images": 0}, "test_images must be at least 1, got 0"),
     ],
 )
 def test_invalid_options_are_refused(options: dict[str, Any], said: str) -> None:
@@ -128,7 +129,7 @@ def test_invalid_options_are_refused(options: dict[str, Any], said: str) -> None
 def test_recall_loads_by_name() -> None:
     """load_data gives both splits and the turns as names of classes."""
     config = RecallConfig(train_images=50, test_images=20)
-    data = load_data("recall", recall=config, seed=3)
+    data = load_data("recall", options=config, seed=3)
     assert (len(data.train), len(data.test)) == (50, 20)
     assert data.class_names == ("turned by 0 degrees", "turned by 90 degrees")
-    assert np.array_equal(data.test.images, make_recall(config, 3)[1].images)
+    assert np.array_equal(data.test.images, make_splits(config, draw, 3)[1].images)

@@ -12,11 +12,11 @@ from scalednl.errors import CommandError, UsageError
 from scalednl.inspection.capture import nonlocal_blocks
 from scalednl.lab.attention.read_photo import read_photo
 from scalednl.lab.config import Experiment
+from scalednl.lab.config.data_sets import DATA_SETS, DataFacts, find_data_set
 from scalednl.lab.config.limits import check_at_least
 from scalednl.lab.data import ImageData
 from scalednl.lab.data.augment import Normaliser
 from scalednl.lab.data.batches import Batches
-from scalednl.lab.data.catalogue import CATALOGUE, DataInfo, find_info
 from scalednl.lab.data.gratings import turn_names
 from scalednl.lab.data.splits import Bytes, Labels
 from scalednl.lab.training.evaluate import TEST_BATCH
@@ -50,7 +50,7 @@ class NetworkSource:
     """The run directory or weights file"""
     model: ResidualNetwork
     experiment: Experiment | None
-    info: DataInfo
+    info: DataFacts
     class_names: Sequence[str]
     pictures: Sequence[Picture]
     batches: Batches | None
@@ -101,7 +101,7 @@ def open_source(
     `images` are scored; the network is tested on `test_images`, or all there are if that is None.
     """
     check_at_least(1, images=images, test_images=test_images)
-    info = None if data is None else find_info(data)
+    info = None if data is None else find_data_set(data)
     experiment = source_experiment(path, data)
     if experiment is None and not photos:
         raise UsageError(
@@ -113,7 +113,7 @@ def open_source(
     except ValueError as error:
         raise CommandError(f"{path} has nothing to show: {error}") from error
     model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    info = info or CATALOGUE[experiment.data if experiment else DEFAULT_NORMALISATION]
+    info = info or DATA_SETS[experiment.data if experiment else DEFAULT_NORMALISATION]
     if photos:
         names = _photo_classes(experiment, info, model)
         pictures = [
@@ -166,7 +166,7 @@ def _test_pictures(experiment: Experiment, data: ImageData) -> list[Picture]:
 
 
 def _photo_classes(
-    experiment: Experiment | None, info: DataInfo, model: ResidualNetwork
+    experiment: Experiment | None, info: DataFacts, model: ResidualNetwork
 ) -> Sequence[str]:
     """The names of the classes, where they are known without the data set."""
     assert model.config is not None

@@ -26,37 +26,38 @@ def get(
     root: Root = None,
     force: bool = False,
 ) -> None:
-    """Get a data set, check every byte of it, and store it for training.
+    """Download a data set, check every byte of it, and store it for training.
 
-    Tries the official place, then mirrors; goes on where an earlier try stopped. A copy appears
-    only when it is whole. For example `scalednl data get cifar10`, or
+    Tries the official address, then mirrors; resumes where an earlier attempt stopped. A copy is
+    stored only when it is complete. For example `scalednl data get cifar10`, or
     `scalednl data get tiny-imagenet --from tiny-imagenet-200.zip`.
 
     Args:
         name: cifar10, cifar100 or tiny-imagenet.
-        source: An archive or folder that you already have, instead of the network.
+        source: An archive or folder that you already have, instead of a download.
         mirror: The address of another copy of the archive, tried first.
-        root: Where data sets are kept: $SCALEDNL_DATA or the platform's cache folder if not given.
-        force: Get it again even if a sound copy is there.
+        root: Folder of all data sets; default: $SCALEDNL_DATA, else the platform's cache folder.
+        force: Download it again, or replace a copy that has more images.
     """
-    from scalednl.lab.data.catalogue import find_info
+    from scalednl.lab.config.data_sets import find_data_set
+    from scalednl.lab.data.catalogue import CATALOGUE
     from scalednl.lab.data.fetch import get as get_data
     from scalednl.lab.data.store import data_root
 
-    info = find_info(name)
-    if info.embedded:
-        print(f"{name} is generated: there is nothing to get")
+    facts = find_data_set(name)
+    if facts.is_generated:
+        print(f"{name} is generated: there is nothing to download")
         return
     if source is not None and mirror is not None:
-        raise UsageError("--from and --mirror together make no sense: give one of them")
+        raise UsageError("--from and --mirror exclude each other: give one of them")
     if source is not None and str(source).startswith(("http:", "https:")):
         raise UsageError(f"{source} is an address: give it with --mirror")
     if mirror is not None and not mirror.startswith(("http://", "https://")):
-        raise UsageError(f"--mirror {mirror} is no address: begin it with http:// or https://")
+        raise UsageError(f"--mirror must begin with http:// or https://, got {mirror}")
     place = data_root(root)
-    found = get_data(info, place, _say(name), source=source, mirror=mirror, force=force)
+    found = get_data(CATALOGUE[name], place, _say(name), source=source, mirror=mirror, force=force)
     print(
-        f"{info.title}: {found.train_images:,} training and {found.test_images:,} test images of "
+        f"{facts.words}: {found.train_images:,} training and {found.test_images:,} test images of "
         f"{len(found.class_names)} classes, verified, in {place / name}"
     )
 
@@ -64,42 +65,43 @@ def get(
 @data.command
 @deferred
 def verify(name: Name, root: Root = None) -> None:
-    """Compare a stored data set with its hashes and open every image.
+    """Compare a stored data set with its hashes and decode every image.
 
     For example `scalednl data verify cifar10`.
 
     Args:
         name: cifar10, cifar100 or tiny-imagenet.
-        root: Where data sets are kept: $SCALEDNL_DATA or the platform's cache folder if not given.
+        root: Folder of all data sets; default: $SCALEDNL_DATA, else the platform's cache folder.
     """
-    from scalednl.lab.data.catalogue import find_info
+    from scalednl.lab.config.data_sets import find_data_set
+    from scalednl.lab.data.catalogue import CATALOGUE
     from scalednl.lab.data.fetch import verify as verify_data
     from scalednl.lab.data.store import data_root
 
-    info = find_info(name)
-    if info.embedded:
+    facts = find_data_set(name)
+    if facts.is_generated:
         print(f"{name} is generated: there is nothing to verify")
         return
     place = data_root(root)
-    found = verify_data(info, place)
+    found = verify_data(CATALOGUE[name], place)
     images = found.train_images + found.test_images
-    print(f"{info.title}: {images:,} images are as they should be, in {place / name}")
+    print(f"{facts.words}: all {images:,} images are valid, in {place / name}")
 
 
 @data.command(name="list")
 @deferred
 def list_data(root: Root = None) -> None:
-    """Show which data sets are here, and where.
+    """Show which data sets are stored, and where.
 
     For example `scalednl data list --root /mnt/data`.
 
     Args:
-        root: Where data sets are kept: $SCALEDNL_DATA or the platform's cache folder if not given.
+        root: Folder of all data sets; default: $SCALEDNL_DATA, else the platform's cache folder.
     """
     from rich.console import Console
     from rich.table import Table
 
-    from scalednl.lab.data.catalogue import CATALOGUE
+    from scalednl.lab.config.data_sets import DATA_SETS
     from scalednl.lab.data.store import data_root
 
     place = data_root(root)
@@ -112,9 +114,9 @@ def list_data(root: Root = None) -> None:
             justify="right" if column in ("size", "images", "classes") else "left",
             overflow="fold",
         )
-    for name in CATALOGUE:
+    for name in DATA_SETS:
         table.add_row(*_row(name, place))
-    # A log or a pipe gets whole lines, whatever the terminal's width is taken to be.
+    # A log or a pipe gets complete lines, whatever width the terminal is assumed to have.
     Console(width=None if sys.stdout.isatty() else 200).print(table)
 
 
@@ -127,45 +129,43 @@ def show(
     seed: int = 0,
     root: Root = None,
 ) -> None:
-    """Draw images of a data set with their labels, to see what it is.
+    """Draw images of a data set with their labels.
 
     For example `scalednl data show pairs pairs.png`.
 
     Args:
         name: One of the names of `scalednl data list`.
-        to: The picture to write.
-        images: How many.
-        seed: Another seed shows other images.
-        root: Where data sets are kept: $SCALEDNL_DATA or the platform's cache folder if not given.
+        to: The PNG file to write.
+        images: Number of images.
+        seed: Seed of the choice of images.
+        root: Folder of all data sets; default: $SCALEDNL_DATA, else the platform's cache folder.
     """
     if to.suffix.lower() != ".png":
-        raise UsageError(f"{to} is no name of a PNG picture: end it in .png")
+        raise UsageError(f"the file must end in .png, got {to}")
     if not to.parent.is_dir():
-        raise UsageError(f"{to.parent} is not a folder: make it first")
-    from scalednl.files import replacing
+        raise UsageError(f"{to.parent} is not a folder: create it first")
+    from scalednl.files import replacing, writing_to
     from scalednl.lab.data.contact_sheet import draw_sheet
-    from scalednl.lab.data.errors import explaining_disk_errors
     from scalednl.lab.data.load import load_data
 
     loaded = load_data(name, root)
     sheet = draw_sheet(loaded, images, seed)
-    with explaining_disk_errors(to.parent), replacing(to) as temporary:
+    with writing_to(to, "choose another file"), replacing(to) as temporary:
         sheet.save(temporary, "PNG")
     print(to)
 
 
 def _row(name: str, root: Path) -> tuple[str, ...]:
     from scalednl.lab.config.experiment import GENERATED
-    from scalednl.lab.data.catalogue import CATALOGUE
     from scalednl.lab.data.store import describe, size_on_disk
 
-    info, folder = CATALOGUE[name], root / name
-    if info.embedded:
+    folder = root / name
+    if name in GENERATED:
         usual = GENERATED[name]()
         images = f"{usual.train_images + usual.test_images:,}"
-        return name, "embedded", "-", images, str(usual.classes), "generated"
+        return name, "generated", "-", images, str(usual.classes), "-"
     if not os.path.lexists(folder):
-        return name, f"not here: scalednl data get {name}", "-", "-", "-", "-"
+        return name, f"not stored: scalednl data get {name}", "-", "-", "-", "-"
     size = f"{size_on_disk(folder) / 1e6:,.0f} MB"
     try:
         found = describe(folder, name)

@@ -16,7 +16,10 @@ from scalednl.options import default_init
 
 Schedule = Literal["steps", "one-cycle"]
 
-GENERATED = {"pairs": PairsConfig, "recall": RecallConfig}
+GENERATED: dict[str, type[PairsConfig] | type[RecallConfig]] = {
+    "pairs": PairsConfig,
+    "recall": RecallConfig,
+}
 """Data sets that are generated, and the type of the field of the same name with their options"""
 REQUIRED = ("recipe", "data", "model", "block", "epochs", "batch", "lr", "seed")
 """What every file has; options that came later have defaults"""

@@ -1,6 +1,8 @@
 """Configurations of the generated data sets: `pairs` and `recall`."""
 
+import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from scalednl.errors import UsageError
 
@@ -9,50 +11,15 @@ COLOURS = ("red", "blue", "green", "yellow", "magenta", "cyan")
 
 
 @dataclass(frozen=True)
-class PairsConfig:
-    """Two gratings at opposite edges; the class is the difference of their orientations.
+class GratingsConfig:
+    """Noisy images with gratings at the left and the right edge; a turn is the class.
 
-    No unit of a network's last convolution sees both gratings if its receptive field is at most
+    No unit of a network's last convolution sees both edges if its receptive field is at most
     `gap` + 1 columns wide. The defaults allow 25 columns, the receptive field of PreResNet-8.
     """
 
-    height: int = 16
-    """Rows of an image"""
-    width: int = 40
-    """Columns of an image"""
-    patch: int = 7
-    """Height and width of a grating, in pixels"""
-    jitter: int = 1
-    """Largest distance of a grating from the left or right edge; its row is arbitrary"""
-    orientations: int = 4
-    """Orientations of a grating, evenly spaced over 180 degrees; also the number of classes"""
-    noise: float = 0.25
-    """Standard deviation of the noise; the gratings' amplitude is 2"""
-    train_images: int = 5000
-    test_images: int = 1000
-
-    def __post_init__(self) -> None:
-        _check_sizes("pairs", self)
-
-    @property
-    def gap(self) -> int:
-        """Smallest number of columns between the two gratings."""
-        return _gap(self)
-
-    @property
-    def classes(self) -> int:
-        """Number of classes."""
-        return self.orientations
-
-
-@dataclass(frozen=True)
-class RecallConfig:
-    """Several coloured gratings at each edge; the class belongs to the one colour they share.
-
-    The class is the difference of the orientations of the two gratings of that colour. No colour
-    is the shared one more often than others. `gap` means what it means for `pairs`.
-    """
-
+    name: ClassVar[str]
+    """The data set that these are the options of"""
     height: int = 16
     """Rows of an image"""
     width: int = 40
@@ -61,38 +28,39 @@ class RecallConfig:
     """Height and width of a grating, in pixels"""
     jitter: int = 1
     """Largest distance of a grating from the left or right edge"""
-    colours: int = 6
-    """Keys: colours that a grating can have"""
-    per_side: int = 2
-    """Gratings at each edge, all of different colours; at most (colours + 1) / 2"""
-    orientations: int = 2
-    """Values: orientations of a grating, evenly spaced over 180 degrees; the number of classes"""
-    noise: float = 0.1
+    orientations: int = 4
+    """Orientations of a grating, evenly spaced over 180 degrees; also the number of classes"""
+    noise: float = 0.25
     """Standard deviation of the noise; the gratings' amplitude is 2"""
-    train_images: int = 30000
+    train_images: int = 5000
     test_images: int = 1000
 
     def __post_init__(self) -> None:
-        _check_sizes("recall", self)
-        if not 1 <= self.colours <= len(COLOURS):
-            raise UsageError(f"recall: colours={self.colours} is not in 1 to {len(COLOURS)}")
-        if not 1 <= self.per_side <= (self.colours + 1) // 2:
+        if self.patch < 1 or self.jitter < 0 or self.gap < 0:
             raise UsageError(
-                f"recall: per_side={self.per_side} gratings per edge with one colour in common do "
-                f"not exist with colours={self.colours}: per_side must be in 1 to "
-                f"{(self.colours + 1) // 2}"
+                f"{self.name}: width={self.width} has no room for two gratings of "
+                f"patch={self.patch} and jitter={self.jitter}: width must be at least "
+                "2 * (patch + jitter), patch at least 1 and jitter at least 0"
             )
-        if self.per_side * self.patch > self.height:
+        if self.patch > self.height:
             raise UsageError(
-                f"recall: per_side={self.per_side} gratings of patch={self.patch} do not fit below "
-                f"each other into height={self.height}: height must be at least per_side * patch "
-                f"= {self.per_side * self.patch}"
+                f"{self.name}: patch={self.patch} does not fit into height={self.height}"
             )
+        self._check_range("orientations", 2, 64)
+        self._check_range("noise", 0, 1000)
+        self._check_range("train_images", 1)
+        self._check_range("test_images", 1)
+
+    def _check_range(self, option: str, low: int, high: float = math.inf) -> None:
+        value = getattr(self, option)
+        if not low <= value <= high:
+            allowed = f"at least {low}" if high == math.inf else f"in {low} to {high}"
+            raise UsageError(f"{self.name}: {option} must be {allowed}, got {value}")
 
     @property
     def gap(self) -> int:
         """Smallest number of columns between the gratings of the two edges."""
-        return _gap(self)
+        return self.width - 2 * (self.patch + self.jitter)
 
     @property
     def classes(self) -> int:
@@ -100,25 +68,40 @@ class RecallConfig:
         return self.orientations
 
 
-def _gap(config: PairsConfig | RecallConfig) -> int:
-    return config.width - 2 * (config.patch + config.jitter)
+@dataclass(frozen=True)
+class PairsConfig(GratingsConfig):
+    """Two gratings at opposite edges; the class is the difference of their orientations."""
+
+    name: ClassVar[str] = "pairs"
 
 
-def _check_sizes(name: str, config: PairsConfig | RecallConfig) -> None:
-    if config.patch < 1 or config.jitter < 0 or config.gap < 0:
-        raise UsageError(
-            f"{name}: width={config.width} has no room for two gratings of patch={config.patch} "
-            f"and jitter={config.jitter}: width must be at least 2 * (patch + jitter), patch at "
-            "least 1 and jitter at least 0"
-        )
-    if config.patch > config.height:
-        raise UsageError(
-            f"{name}: a grating of patch={config.patch} does not fit into height={config.height}"
-        )
-    if not 2 <= config.orientations <= 64:
-        raise UsageError(f"{name}: orientations={config.orientations} is not in 2 to 64")
-    if not 0 <= config.noise <= 1000:
-        raise UsageError(f"{name}: noise={config.noise} is not in 0 to 1000")
-    for images in ("train_images", "test_images"):
-        if getattr(config, images) < 1:
-            raise UsageError(f"{name}: {images}={getattr(config, images)} must be at least 1")
+@dataclass(frozen=True)
+class RecallConfig(GratingsConfig):
+    """Several coloured gratings at each edge; the class belongs to the one colour they share.
+
+    The class is the difference of the orientations of the two gratings of that colour. No colour
+    is the shared one more often than others.
+    """
+
+    name: ClassVar[str] = "recall"
+    orientations: int = 2
+    """Values: orientations of a grating, evenly spaced over 180 degrees; the number of classes"""
+    noise: float = 0.1
+    """Standard deviation of the noise; the gratings' amplitude is 2"""
+    train_images: int = 30000
+    colours: int = 6
+    """Keys: colours that a grating can have"""
+    per_side: int = 2
+    """Gratings at each edge, all of different colours; at most (colours + 1) / 2"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_range("colours", 1, len(COLOURS))
+        # More gratings per edge would have more than one colour in common.
+        self._check_range("per_side", 1, (self.colours + 1) // 2)
+        if self.per_side * self.patch > self.height:
+            raise UsageError(
+                f"recall: per_side={self.per_side} gratings of patch={self.patch} do not fit below "
+                f"each other into height={self.height}: height must be at least per_side * patch "
+                f"= {self.per_side * self.patch}"
+            )

@@ -1,7 +1,6 @@
-"""Archives and folders read without unpacking: nothing is written where a name points to.
+"""Files of archives and folders, read into memory without unpacking anything to disk.
 
-Every name and size is checked before a byte is taken, so a hostile archive costs a sentence and
-not a disk.
+Sizes are checked before a byte is read, so that a hostile archive cannot exhaust the memory.
 """
 
 import bz2
@@ -13,76 +12,97 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from scalednl.lab.data.errors import DataError
 
 MAX_MEMBERS = 400_000
-MAX_TOTAL = 2**30
-"""Bytes that all members of an archive may claim together; the largest real one has 0.3 GB"""
-MAX_HEADER = 2**20
-"""Bytes of a header that stands before a member; real ones have a few hundred"""
+MAX_TOTAL = 2**31
+"""Bytes of all members of an archive together; the largest real one has 0.3 GB"""
+MAX_READ = 2**28
+"""Bytes of a member, or of a header before one"""
 COMPRESSIONS: dict[bytes, Callable[..., Any]] = {
     b"\x1f\x8b": gzip.open,
     b"\xfd7zXZ\x00": lzma.open,
     b"BZh": bz2.open,
 }
-AGAIN = "get the archive again"
 
 LimitOf = Callable[[str], int | None]
-"""For a path inside, the most bytes it may have; None if it is not wanted"""
+"""For a path inside, the largest number of bytes it may have; None if it is not needed"""
 
-BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)
-# zipfile and tarfile answer these to damage in fields that they trust.
-TRUSTING = (ValueError, IndexError, KeyError, OverflowError, NotImplementedError, RuntimeError)
+DAMAGE = (
+    *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError),
+    # zipfile and tarfile raise these if fields that they trust are damaged.
+    *(ValueError, IndexError, KeyError, OverflowError, NotImplementedError, RuntimeError),
+)
 
 
 def read_members(source: Path, limit_of: LimitOf) -> Iterator[tuple[str, bytes]]:
-    """Names and contents of the wanted files of an archive or folder, in the order they lie there.
+    """Paths and contents of the needed files of an archive or folder, in their order there.
 
     Args:
         source: a .tar, .tar.gz, .tar.xz, .tar.bz2, .tgz, .zip, or a folder.
-        limit_of: for a file's path inside, the most bytes it may have, or None if it is not wanted.
+        limit_of: for a path inside, the largest number of bytes, or None if it is not needed.
     """
     if not source.exists():
-        raise DataError(f"{source} is not there")
-    if source.is_dir():
-        yield from _folder_members(source, limit_of)
-        return
+        raise DataError(f"{source} does not exist")
     try:
-        members = _zip_members if zipfile.is_zipfile(source) else _tar_members
-        yield from members(source, limit_of)
-    except BROKEN as error:
+        if source.is_dir():
+            yield from _folder_members(source, limit_of)
+        elif zipfile.is_zipfile(source):
+            yield from _zip_members(source, limit_of)
+        else:
+            yield from _tar_members(source, limit_of)
+    except DAMAGE as error:
         raise DataError(
-            f"{source} is no whole tar or zip archive ({_said(error)}): it is cut off, damaged, or "
-            "another file under this name; get it again"
+            f"{source} is not a complete tar or zip archive ({error or type(error).__name__}): it "
+            "is truncated, damaged or another kind of file; download it again"
         ) from error
-    except TRUSTING as error:
-        raise DataError(f"{source} is not a sound archive ({_said(error)}): {AGAIN}") from error
     except OSError as error:
-        raise DataError(f"{source} cannot be read: {error.strerror or error}") from error
+        where = error.filename or source
+        raise DataError(f"{where} cannot be read: {error.strerror or error}") from error
+
+
+class _Budget:
+    """Counts members and bytes of a source and refuses what no data set needs."""
+
+    def __init__(self, source: Path) -> None:
+        self._source, self._members, self._bytes = source, 0, 0
+
+    def add(self, size: int) -> None:
+        """One more member of this size."""
+        self._members, self._bytes = self._members + 1, self._bytes + size
+        if self._members > MAX_MEMBERS or self._bytes > MAX_TOTAL:
+            raise DataError(
+                f"{self._source} is larger than any known data set (limit {MAX_TOTAL >> 30} GiB in "
+                f"{MAX_MEMBERS:,} files)"
+            )
+
+    def check(self, name: str, size: int, limit: int) -> None:
+        """Refuse a file that is larger than it can be."""
+        if size > limit:
+            raise DataError(
+                f"{self._source}: {name} has {size:,} bytes, and at most {limit:,} are possible: "
+                "it is another file with this name"
+            )
 
 
 def _folder_members(folder: Path, limit_of: LimitOf) -> Iterator[tuple[str, bytes]]:
-    count = total = 0
-    try:
-        for top, folders, files in os.walk(folder, onerror=_raise, followlinks=True):
-            folders.sort()
-            for file in sorted(files):
-                path = Path(top, file)
-                name = path.relative_to(folder).as_posix()
-                limit = limit_of(name)
-                if limit is None:
-                    continue
-                _check_name(folder, name)
-                size = path.stat().st_size
-                _check_size(folder, name, size, limit)
-                count, total = count + 1, total + size
-                _check_total(folder, count, total)
-                yield name, path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{error.filename} cannot be read: {error.strerror}") from error
+    budget, top = _Budget(folder), folder.resolve()
+    for parent, folders, files in os.walk(folder, onerror=_raise):
+        folders.sort()
+        for path in (Path(parent, file) for file in sorted(files)):
+            name = path.relative_to(folder).as_posix()
+            limit = limit_of(name) if path.is_file() else None
+            if limit is None:
+                continue
+            if not path.resolve().is_relative_to(top):
+                raise DataError(f"{path} is a link to outside of {folder}: copy the file instead")
+            size = path.stat().st_size
+            budget.check(name, size, limit)
+            budget.add(size)
+            yield name, path.read_bytes()
 
 
 def _raise(error: OSError) -> None:
@@ -90,132 +110,63 @@ def _raise(error: OSError) -> None:
 
 
 def _zip_members(source: Path, limit_of: LimitOf) -> Iterator[tuple[str, bytes]]:
+    budget = _Budget(source)
     with zipfile.ZipFile(source) as archive:
-        infos = archive.infolist()
-        _check_total(source, len(infos), sum(info.file_size for info in infos))
-        for info in infos:
-            _check_name(source, info.filename)
-        for info in infos:
+        for info in archive.infolist():
+            budget.add(info.file_size)
             limit = None if info.is_dir() else limit_of(info.filename)
             if limit is None:
                 continue
-            _check_size(source, info.filename, info.file_size, limit)
+            budget.check(info.filename, info.file_size, limit)
             with archive.open(info) as file:
-                yield info.filename, _read(file.read, source, info.filename, info.file_size)
+                yield info.filename, _read(file, info.file_size)
 
 
 def _tar_members(source: Path, limit_of: LimitOf) -> Iterator[tuple[str, bytes]]:
-    count = total = 0
-    with _opened(source) as file, tarfile.open(fileobj=_Bounded(file), mode="r:") as archive:
-        bounded = archive.fileobj
-        assert isinstance(bounded, _Bounded)
+    budget = _Budget(source)
+    with _open_tar(source) as file, tarfile.open(fileobj=_Bounded(file), mode="r:") as archive:
         for member in archive:
-            if member.size < 0:
-                raise tarfile.ReadError("a member has a negative size")
-            count, total = count + 1, total + member.size
-            # tarfile keeps what it has seen, headers of any length too.
+            # tarfile keeps all members that it has seen.
             archive.members.clear()  # type: ignore[attr-defined]
-            _check_total(source, count, total)
-            _check_name(source, member.name)
-            if member.issym() or member.islnk():
-                _check_link(source, member)
-                continue
+            if member.size < 0 or member.issparse():
+                raise tarfile.ReadError("a member is sparse or has a negative size")
+            budget.add(member.size)
             limit = limit_of(member.name) if member.isreg() else None
             if limit is None:
                 continue
-            _check_size(source, member.name, member.size, limit)
+            budget.check(member.name, member.size, limit)
             content = archive.extractfile(member)
             assert content is not None
-            bounded.largest = max(MAX_HEADER, limit)
-            yield member.name, _read(content.read, source, member.name, member.size)
-            bounded.largest = MAX_HEADER
+            yield member.name, _read(content, member.size)
+
+
+def _read(file: Any, size: int) -> bytes:
+    content = file.read(size)
+    if len(content) != size or file.read(1):
+        raise EOFError("a member does not have the size that the archive states")
+    return content
 
 
 class _Bounded(io.BufferedIOBase):
-    """A file whose headers are short, and which is read no further than a real one is long.
-
-    A tar's extended headers are read whole, whatever size they claim, and count for no member.
-    """
+    """A tar file of limited length: tarfile reads headers completely, whatever size they claim."""
 
     def __init__(self, file: io.BufferedIOBase) -> None:
         self._file, self._left = file, 2 * MAX_TOTAL
-        self.largest = MAX_HEADER
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        """Go to a byte."""
-        return self._file.seek(offset, whence)
-
-    def tell(self) -> int:
-        """Where the next byte is."""
-        return self._file.tell()
+        self.seek, self.tell = file.seek, file.tell  # type: ignore[method-assign]
 
     def read(self, size: int | None = -1) -> bytes:
         """The next bytes."""
-        if size is None or not 0 <= size <= self.largest:
-            raise tarfile.ReadError(f"a header claims {size} bytes")
+        if size is None or not 0 <= size <= min(MAX_READ, self._left):
+            raise tarfile.ReadError(f"a header or member claims {size} bytes")
         self._left -= size
-        if self._left < 0:
-            raise tarfile.ReadError("it goes on and on")
         return self._file.read(size)
 
 
-def _opened(source: Path) -> io.BufferedIOBase:
-    """The tar inside its compression, told by its first bytes."""
+def _open_tar(source: Path) -> io.BufferedIOBase:
+    """The tar inside its compression, which the first bytes show."""
     with source.open("rb") as file:
         start = file.read(6)
     for magic, opener in COMPRESSIONS.items():
         if start.startswith(magic):
             return opener(source, "rb")
     return source.open("rb")
-
-
-def _read(read: Callable[[int], bytes], source: Path, name: str, size: int) -> bytes:
-    content = read(size)
-    if len(content) != size or read(1):
-        raise DataError(f"{source}: {name} is not as long as the archive says; {AGAIN}")
-    return content
-
-
-def _check_name(source: Path, name: str) -> None:
-    path = PurePosixPath(name.replace("\\", "/"))
-    drive = bool(path.parts) and path.parts[0].endswith(":")
-    if not name.isprintable():
-        raise DataError(f"{source} holds {name!r}, which no honest copy does; do not use it")
-    if path.is_absolute() or drive or ".." in path.parts:
-        raise DataError(
-            f"{source} holds {name!r}, a path out of its folder: no honest copy does; do not use it"
-        )
-
-
-def _check_link(source: Path, member: tarfile.TarInfo) -> None:
-    target = PurePosixPath(member.linkname)
-    depth = 0 if member.islnk() else len(PurePosixPath(member.name).parts) - 1
-    for part in target.parts:
-        depth += -1 if part == ".." else 1
-        if depth < 0:
-            break
-    if target.is_absolute() or depth < 0:
-        raise DataError(
-            f"{source} holds {member.name!r}, a link to {member.linkname!r} out of its folder: no "
-            "honest copy does; do not use it"
-        )
-
-
-def _check_total(source: Path, members: int, total: int) -> None:
-    if members > MAX_MEMBERS or total > MAX_TOTAL:
-        raise DataError(
-            f"{source} would unpack to {total / 2**30:.1f} GiB in {members:,} files, far more than "
-            "any of the data sets: do not use it"
-        )
-
-
-def _check_size(source: Path, name: str, size: int, limit: int) -> None:
-    if size > limit:
-        raise DataError(
-            f"{source}: {name} has {size:,} bytes where at most {limit:,} are right; it is another "
-            "file under this name"
-        )
-
-
-def _said(error: BaseException) -> str:
-    return str(error) or type(error).__name__

@@ -1,6 +1,6 @@
-"""Whole batches augmented at once: draw the random numbers, then move the pixels.
+"""Augmentation of a complete batch at once: draw the random numbers, then move the pixels.
 
-What is drawn depends on the seed alone; what is done with it on nothing else. Images are uint8
+The numbers depend on the seed alone, and the result on the numbers alone. Images are uint8
 (batch, height, width, 3), and become the channels_last floats that networks train on.
 """
 
@@ -20,11 +20,16 @@ Raw = UInt8[Tensor, "batch height width 3"]
 Pixels = Real[Tensor, "batch new_height new_width 3"]
 """Bytes, or floats of the same range"""
 PerImage = Int[Tensor, "batch"]
+AREAS = (0.08, 1.0)
+"""Smallest and largest area of a resized crop, relative to the image"""
+RATIOS = (3 / 4, 4 / 3)
+"""Smallest and largest width / height of a resized crop"""
+TRIES = 10
 
 
 @dataclass(frozen=True)
 class Crops:
-    """For every image the box that is cut out, and whether it is mirrored."""
+    """For every image the box that is cropped, and whether it is mirrored."""
 
     top: PerImage
     left: PerImage
@@ -33,7 +38,7 @@ class Crops:
     flip: Bool[Tensor, "batch"]
 
     def part(self, mine: slice) -> "Crops":
-        """Those of some images of the batch."""
+        """The numbers of some images of the batch."""
         return Crops(*(getattr(self, name)[mine] for name in self.__dataclass_fields__))
 
     def to(self, device: torch.device) -> "Crops":
@@ -50,15 +55,15 @@ class Crop(Protocol):
         ...
 
     def cut(self, images: Raw, crops: Crops) -> Pixels:
-        """The pixels that the numbers say."""
+        """The pixels of the crops."""
         ...
 
 
 @dataclass(frozen=True)
 class PaddedCrop:
-    """A window of the image's own size, up to `pad` pixels off; mirrored by chance.
+    """A window of the image's own size, shifted by up to `pad` pixels; half are mirrored.
 
-    Black beyond the edge. With `pad=0` and no mirroring, the image itself.
+    Pixels beyond the edge are black. With `pad=0` and no mirroring, the image itself.
     """
 
     pad: int = 4
@@ -71,7 +76,7 @@ class PaddedCrop:
         return Crops(top, left, size, size, _flips(batch, self.mirror, generator))
 
     def cut(self, images: Raw, crops: Crops) -> UInt8[Tensor, "batch height width 3"]:
-        """One gather of whole pixels."""
+        """One gather of pixels."""
         batch, height, width, _ = images.shape
         padded = F.pad(images, (0, 0, *[self.pad] * 4))
         columns = torch.arange(width, device=images.device)
@@ -86,24 +91,20 @@ class PaddedCrop:
 
 @dataclass(frozen=True)
 class ResizedCrop:
-    """A random part of the image, of random shape, resized to `size` x `size`; mirrored by chance.
+    """A random part of the image, of random shape, resized to `size` x `size`; half are mirrored.
 
-    Area from `scale` of the image, width / height from `ratio` (log-uniform), ten tries, then the
-    whole image: as torchvision's RandomResizedCrop. Resizing is bilinear with antialiasing. It is
-    separable, so a batch of different boxes is two batched products with matrices of weights.
+    Uniform areas, log-uniform width / height, ten tries, then the complete image: as torchvision's
+    RandomResizedCrop. Resizing is bilinear with antialiasing. It is separable, so a batch of
+    different boxes is two batched products with matrices of weights.
     """
 
-    size: int = 56
-    scale: tuple[float, float] = (0.08, 1.0)
-    ratio: tuple[float, float] = (3 / 4, 4 / 3)
-    mirror: bool = True
-    tries: int = 10
+    size: int
 
     def draw(self, batch: int, side: int, generator: Generator) -> Crops:
         """The first of ten boxes that fits, for every image."""
-        area, shape = torch.rand((2, batch, self.tries), generator=generator, dtype=torch.float64)
-        area = side * side * (self.scale[0] + (self.scale[1] - self.scale[0]) * area)
-        low, high = math.log(self.ratio[0]), math.log(self.ratio[1])
+        area, shape = torch.rand((2, batch, TRIES), generator=generator, dtype=torch.float64)
+        area = side * side * (AREAS[0] + (AREAS[1] - AREAS[0]) * area)
+        low, high = math.log(RATIOS[0]), math.log(RATIOS[1])
         ratio = torch.exp(low + (high - low) * shape)
         widths, heights = ((area * ratio).sqrt().round(), (area / ratio).sqrt().round())
         fits = (widths >= 1) & (widths <= side) & (heights >= 1) & (heights <= side)
@@ -116,7 +117,7 @@ class ResizedCrop:
         place = torch.rand((2, batch), generator=generator, dtype=torch.float64)
         top = (place[0] * (side - height + 1)).long()
         left = (place[1] * (side - width + 1)).long()
-        return Crops(top, left, height, width, _flips(batch, self.mirror, generator))
+        return Crops(top, left, height, width, _flips(batch, True, generator))
 
     def cut(self, images: Raw, crops: Crops) -> Float[Tensor, "batch size size 3"]:
         """Rows, then columns."""
@@ -144,7 +145,9 @@ class CentreCrop:
     def cut(self, images: Raw, crops: Crops) -> UInt8[Tensor, "batch size size 3"]:  # noqa: ARG002
         """A view."""
         if images.shape[1] < self.size:
-            raise UsageError(f"images of {images.shape[1]} pixels have no middle of {self.size}")
+            raise UsageError(
+                f"a crop of {self.size} pixels does not fit into images of {images.shape[1]}"
+            )
         start = (images.shape[1] - self.size) // 2
         return images[:, start : start + self.size, start : start + self.size]
 
@@ -157,7 +160,7 @@ class Normaliser:
         self._shift = torch.tensor([m / s for m, s in zip(mean, std, strict=True)], device=device)
 
     def __call__(self, pixels: Pixels) -> Float[Tensor, "batch 3 new_height new_width"]:
-        """A new tensor; `pixels` stay as they are."""
+        """A new tensor; `pixels` are not changed."""
         values = torch.empty(pixels.shape, device=pixels.device)
         torch.mul(pixels, self._factor, out=values)
         return values.sub_(self._shift).permute(0, 3, 1, 2)
@@ -168,7 +171,7 @@ def antialiased_weights(
 ) -> Float[Tensor, "batch size side"]:
     """Weights of `side` pixels in each of `size` new ones that show `length` pixels from `start`.
 
-    A triangle about each new pixel's middle, as wide as a new pixel but never narrower than an old
+    A triangle around each new pixel's middle, as wide as a new pixel and at least as wide as an old
     one, over the pixels of the box alone, and normalised.
     """
     start, length = start[:, None, None].float(), length[:, None, None].float()
@@ -183,5 +186,5 @@ def antialiased_weights(
 
 
 def _flips(batch: int, mirror: bool, generator: Generator) -> Bool[Tensor, "batch"]:
-    # Drawn in any case, so that switching it off changes nothing else.
+    # Always drawn, so that switching it off changes nothing else.
     return torch.rand(batch, generator=generator).lt(0.5) & mirror

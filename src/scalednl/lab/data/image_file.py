@@ -1,4 +1,4 @@
-"""Pictures that may be damaged or made to do harm."""
+"""Image files that may be damaged or malicious."""
 
 import io
 import warnings
@@ -14,7 +14,7 @@ def read_picture(content: bytes, kind: str, name: str, width: int, heights: rang
     """The RGB pixels of a JPEG or PNG, refused before decoding if it has not the right size."""
     try:
         with warnings.catch_warnings():
-            # Odd metadata, which is nobody's concern here.
+            # Pillow warns about odd metadata, which does not matter here.
             warnings.simplefilter("ignore")
             with Image.open(io.BytesIO(content), formats=[kind]) as image:
                 size = image.size
@@ -24,8 +24,8 @@ def read_picture(content: bytes, kind: str, name: str, width: int, heights: rang
                     else None
                 )
     except Exception as error:
-        # Pillow answers damage with errors of many kinds, and with pictures that claim to be huge.
-        raise DataError(f"{name} is not a sound {kind} picture: get the copy again") from error
+        # Pillow raises errors of many kinds for damaged images, and for ones that claim to be huge.
+        raise DataError(f"{name} is not a valid {kind} image: download it again") from error
     if pixels is None:
         high = heights.start if len(heights) == 1 else f"{heights.start} to {heights.stop - 1}"
         raise DataError(f"{name} is {size[0]} x {size[1]} pixels, not {width} x {high}")

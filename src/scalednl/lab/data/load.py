@@ -1,23 +1,26 @@
 """A data set by name, ready to train on."""
 
+import warnings
 from pathlib import Path
 
+from scalednl.errors import UsageError
 from scalednl.lab.config import PairsConfig, RecallConfig
-from scalednl.lab.data import store
-from scalednl.lab.data.arrays import load_splits
-from scalednl.lab.data.catalogue import DataInfo, find_info
-from scalednl.lab.data.errors import DataError
-from scalednl.lab.data.gratings import turn_names
-from scalednl.lab.data.pairs import make_pairs
-from scalednl.lab.data.recall import make_recall
-from scalednl.lab.data.splits import ImageData
+from scalednl.lab.config.data_sets import find_data_set
+from scalednl.lab.config.experiment import GENERATED
+from scalednl.lab.console import track
+from scalednl.lab.data import pairs, recall, store
+from scalednl.lab.data.arrays import StaleError, open_arrays, write_arrays
+from scalednl.lab.data.catalogue import CATALOGUE
+from scalednl.lab.data.data_set import DataSet
+from scalednl.lab.data.errors import DataError, DiskError, writing_data
+from scalednl.lab.data.gratings import make_splits, turn_names
+from scalednl.lab.data.splits import ImageData, Split
 
 
 def load_data(
     name: str,
     root: str | Path | None = None,
-    pairs: PairsConfig | None = None,
-    recall: RecallConfig | None = None,
+    options: PairsConfig | RecallConfig | None = None,
     seed: int = 0,
 ) -> ImageData:
     """Images and labels of a data set.
@@ -25,35 +28,57 @@ def load_data(
     Args:
         name: `cifar10`, `cifar100`, `tiny-imagenet`, or `pairs` or `recall`, which are generated.
         root: the folder of all data sets; $SCALEDNL_DATA or the platform's cache folder if None.
-        pairs: options of `pairs`.
-        recall: options of `recall`.
+        options: options of a generated data set.
         seed: seed of the generated training images; test images are the same for every seed.
     """
-    info = find_info(name)
-    if info.embedded:
-        return _generated(info, pairs or PairsConfig(), recall or RecallConfig(), seed)
-    place = store.data_root(None if root is None else Path(root))
-    _, description = store.find(place, name)
-    splits = load_splits(place, info)
-    counts = description.train_images, description.test_images
-    if counts != (len(splits["train"]), len(splits["test"])):
-        raise DataError(
-            f"{place / name} holds other images than its dataset.json says: run `scalednl data get "
-            f"{name}`"
+    facts = find_data_set(name)
+    if facts.is_generated:
+        options = GENERATED[name]() if options is None else options
+        if type(options) is not GENERATED[name]:
+            raise UsageError(f"options of {name} are a {GENERATED[name].__name__}, got {options}")
+        train, test = (
+            make_splits(options, pairs.draw, seed)
+            if isinstance(options, PairsConfig)
+            else make_splits(options, recall.draw, seed)
         )
-    return ImageData(
-        name,
-        splits["train"],
-        splits["test"],
-        description.class_names,
-        info.mean,
-        info.std,
-        info.coarse_names,
-    )
+        names = turn_names(options.orientations)
+        return ImageData(name, train, test, names, facts.mean, facts.std)
+    place = store.data_root(None if root is None else Path(root))
+    folder, description = store.find(place, name)
+    splits = load_splits(place, CATALOGUE[name])
+    train, test = splits["train"], splits["test"]
+    if (description.train_images, description.test_images) != (len(train), len(test)):
+        raise DataError(
+            f"{folder} contains other images than its dataset.json describes: "
+            f"{store.get_again(name)}"
+        )
+    return ImageData(name, train, test, description.class_names, facts.mean, facts.std)
 
 
-def _generated(info: DataInfo, pairs: PairsConfig, recall: RecallConfig, seed: int) -> ImageData:
-    config: PairsConfig | RecallConfig = recall if info.name == "recall" else pairs
-    train, test = make_recall(recall, seed) if config is recall else make_pairs(pairs, seed)
-    names = turn_names(config.orientations)
-    return ImageData(info.name, train, test, names, info.mean, info.std)
+def load_splits(root: Path, data: DataSet) -> dict[str, Split]:
+    """The splits of a stored data set, from its arrays if these are valid."""
+    folder = root / data.name
+    try:
+        return open_arrays(folder)
+    except StaleError:
+        pass
+    try:
+        with store.locked(root, data.name):
+            try:
+                # Another process may have written them while this one waited.
+                return open_arrays(folder)
+            except StaleError as stale:
+                splits = _decode(folder, data, f"Decoding {data.facts.words} again: {stale.reason}")
+            with writing_data(root):
+                write_arrays(folder, splits)
+            return splits
+    except DiskError as error:
+        # A shared folder without write access, or a full disk.
+        warnings.warn(f"decoded arrays are not stored: {error}", stacklevel=3)
+        return _decode(folder, data, f"Decoding {data.facts.words}")
+
+
+def _decode(folder: Path, data: DataSet, what: str) -> dict[str, Split]:
+    files = store.read_files(folder, data)
+    with track(what, len(files)) as advance:
+        return data.decode(files, folder, advance).splits

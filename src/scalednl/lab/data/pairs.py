@@ -19,42 +19,23 @@ to zero, so one of the four is wrong, and these squares cover all cells. Such a 
 cross-entropy than a constant one, which is why gradient descent does not find it.
 """
 
-from functools import partial
-
 from scalednl.lab.config import PairsConfig
-from scalednl.lab.data.gratings import (
-    BLUE,
-    PHASES,
-    RED,
-    Source,
-    Whole,
-    below,
-    edge_columns,
-    generate_images,
-    grating_table,
-    paint,
-)
-from scalednl.lab.data.splits import Labels, Split
-from scalednl.lab.seeds import derive_seed
+from scalednl.lab.data import gratings
+from scalednl.lab.data.gratings import BLUE, PHASES, RED, Source, Whole, below, paint
+from scalednl.lab.data.splits import Labels
 
 Place = tuple[Labels, Labels]
 """Row and column of every image's patch"""
 
 
-def make_pairs(config: PairsConfig, seed: int = 0) -> tuple[Split, Split]:
-    """The training split of a seed, and the test split, which is the same for every seed.
-
-    They share no random number.
-    """
-    return (
-        generate(config, config.train_images, derive_seed(seed, "pairs", "train")),
-        generate(config, config.test_images, derive_seed(0, "pairs", "test")),
-    )
-
-
-def generate(config: PairsConfig, count: int, seed: int) -> Split:
-    """`count` images; a longer list begins with the shorter one."""
-    return generate_images(config, count, seed, partial(_draw, config))
+def draw(config: PairsConfig, canvas: Whole, source: Source) -> Labels:
+    """Add a red and a blue grating to every image of a chunk; the classes."""
+    table = gratings.grating_table(config.patch, config.orientations)
+    red, blue = draw_orientations(config, source)
+    red_at, blue_at = draw_places(config, source)
+    paint(canvas, RED, table[red, below(source, PHASES)], *red_at)
+    paint(canvas, BLUE, table[blue, below(source, PHASES)], *blue_at)
+    return label(red, blue, config.orientations)
 
 
 def label(red: Labels, blue: Labels, orientations: int) -> Labels:
@@ -69,18 +50,9 @@ def draw_orientations(config: PairsConfig, source: Source) -> tuple[Labels, Labe
 
 def draw_places(config: PairsConfig, source: Source) -> tuple[Place, Place]:
     """Upper left corners of the red and the blue gratings of a chunk, at opposite edges."""
-    far = below(source, 2)
+    far, rows = below(source, 2), config.height - config.patch + 1
     red, blue = (
-        (below(source, config.height - config.patch + 1), edge_columns(config, right, source))
+        (below(source, rows), gratings.edge_columns(config, right, source))
         for right in (far, 1 - far)
     )
     return red, blue
-
-
-def _draw(config: PairsConfig, canvas: Whole, source: Source) -> Labels:
-    table = grating_table(config.patch, config.orientations)
-    red, blue = draw_orientations(config, source)
-    red_at, blue_at = draw_places(config, source)
-    paint(canvas, RED, table[red, below(source, PHASES)], *red_at)
-    paint(canvas, BLUE, table[blue, below(source, PHASES)], *blue_at)
-    return label(red, blue, config.orientations)

@@ -17,8 +17,6 @@ entry. So with fewer embedding channels than colours there is no room for one nu
 with more the task does not exclude the first solution: docs/data.md has measurements.
 """
 
-from functools import partial
-
 import numpy as np
 
 from scalednl.lab.config import RecallConfig
@@ -32,13 +30,11 @@ from scalednl.lab.data.gratings import (
     Whole,
     below,
     edge_columns,
-    generate_images,
     grating_table,
     paint,
     shuffled,
 )
-from scalednl.lab.data.splits import Labels, Split
-from scalednl.lab.seeds import derive_seed
+from scalednl.lab.data.splits import Labels
 
 CHANNELS = {
     "red": (RED,),
@@ -48,22 +44,6 @@ CHANNELS = {
     "magenta": (RED, BLUE),
     "cyan": (GREEN, BLUE),
 }
-
-
-def make_recall(config: RecallConfig, seed: int = 0) -> tuple[Split, Split]:
-    """The training split of a seed, and the test split, which is the same for every seed.
-
-    They share no random number.
-    """
-    return (
-        generate(config, config.train_images, derive_seed(seed, "recall", "train")),
-        generate(config, config.test_images, derive_seed(0, "recall", "test")),
-    )
-
-
-def generate(config: RecallConfig, count: int, seed: int) -> Split:
-    """`count` images; a longer list begins with the shorter one."""
-    return generate_images(config, count, seed, partial(_draw, config))
 
 
 def assign(order: Labels, per_side: int) -> tuple[Labels, Labels]:
@@ -88,7 +68,8 @@ def orientations(first: Labels, others: Labels, label: Labels, k: int) -> tuple[
     return np.hstack([shared[0], left]), np.hstack([shared[1], right])
 
 
-def _draw(config: RecallConfig, canvas: Whole, source: Source) -> Labels:
+def draw(config: RecallConfig, canvas: Whole, source: Source) -> Labels:
+    """Add the gratings of both sides to every image of a chunk; the classes."""
     k, rest = config.orientations, 2 * (config.per_side - 1)
     colours = assign(shuffled(source, config.colours), config.per_side)
     label, first = below(source, k), below(source, k)

@@ -19,8 +19,6 @@ class Split:
 
     images: Bytes
     labels: Labels
-    coarse: Labels | None = None
-    """The superclass of every image, where the data set has one"""
 
     def __post_init__(self) -> None:
         assert self.images.ndim == 4, f"images of shape {self.images.shape}"
@@ -32,13 +30,12 @@ class Split:
 
     def take(self, indices: Labels) -> "Split":
         """These images, in this order."""
-        coarse = None if self.coarse is None else self.coarse[indices]
-        return Split(self.images[indices], self.labels[indices], coarse)
+        return Split(self.images[indices], self.labels[indices])
 
     def subset(self, limit: int, seed: int = 0) -> "Split":
         """`limit` images with the classes in their proportions, the same for the same seed."""
         if not 1 <= limit <= len(self):
-            raise UsageError(f"a limit of {limit} makes no sense: the split has {len(self)} images")
+            raise UsageError(f"the limit must be in 1 to {len(self)}, the images, got {limit}")
         return self.take(stratified(self.labels, limit, seed))
 
 
@@ -52,7 +49,6 @@ class ImageData:
     class_names: Sequence[str]
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
-    coarse_names: Sequence[str] = ()
 
     def limited(self, train: int | None, test: int | None = None, seed: int = 0) -> "ImageData":
         """The same with fewer images, stratified; None keeps all.
@@ -67,11 +63,11 @@ class ImageData:
 
 
 def stratified(labels: Labels, limit: int, seed: int) -> Labels:
-    """Sorted indices of `limit` images, each class by its share (largest remainders first)."""
+    """Sorted indices of `limit` images, each class in proportion (largest remainders first)."""
     classes, counts = np.unique(labels, return_counts=True)
     shares = counts * limit / len(labels)
     taken = np.floor(shares).astype(np.int64)
-    # The classes that lost most to rounding down get the images that are left, ties by label.
+    # The classes that lost most to rounding down get the remaining images, ties by label.
     order = np.lexsort((classes, -(shares - taken)))
     taken[order[: limit - int(taken.sum())]] += 1
     chosen = []

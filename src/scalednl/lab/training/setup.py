@@ -20,9 +20,7 @@ PRETRAIN = "tiny-preresnet50-plain-pretrain"
 
 def experiment_data(experiment: Experiment, root: Path | None) -> ImageData:
     """The images of an experiment, as many as it asks for."""
-    data = load_data(
-        experiment.data, root, experiment.pairs, experiment.recall, seed=experiment.seed
-    )
+    data = load_data(experiment.data, root, experiment.generated, experiment.seed)
     for name, limit, split in (
         ("limit", experiment.limit, data.train),
         ("test-limit", experiment.test_limit, data.test),

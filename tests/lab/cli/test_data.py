@@ -12,21 +12,21 @@ from tests.support import run_scalednl
 
 
 def test_get_verify_and_list(tmp_path: Path) -> None:
-    """A set is got, verified and listed; a damaged one is listed as such."""
+    """A data set is stored, verified and listed; a damaged one is listed as such."""
     source = zipped(tmp_path / "tiny.zip", tiny_files())
     root = ["--root", str(tmp_path / "root")]
     got = run_scalednl("data", "get", "tiny-imagenet", "--from", str(source), *root)
     assert got.returncode == 0, got.stderr
     assert "6 training and 4 test images of 2 classes, verified" in got.stdout
     verified = run_scalednl("data", "verify", "tiny-imagenet", *root)
-    assert "10 images are as they should be" in verified.stdout
+    assert "all 10 images are valid" in verified.stdout
     table = run_scalednl("data", "list", *root).stdout.splitlines()
     assert table[0].split() == ["name", "state", "size", "images", "classes", "path"]
     rows = {line.split()[0]: line for line in table[1:]}
-    assert "not here: scalednl data get cifar10" in rows["cifar10"]
+    assert "not stored: scalednl data get cifar10" in rows["cifar10"]
     assert "ready" in rows["tiny-imagenet"]
     assert str(tmp_path / "root" / "tiny-imagenet") in rows["tiny-imagenet"]
-    assert all("embedded" in rows[name] for name in GENERATED)
+    assert all("generated" in rows[name] for name in GENERATED)
     (tmp_path / "root" / "tiny-imagenet" / "dataset.json").write_text("{")
     assert "damaged" in run_scalednl("data", "list", *root).stdout
     broken = run_scalednl("data", "verify", "tiny-imagenet", *root)
@@ -36,21 +36,21 @@ def test_get_verify_and_list(tmp_path: Path) -> None:
 
 
 def test_mistakes_and_failures_have_their_codes(tmp_path: Path) -> None:
-    """2 for what was typed, 1 for what is wrong with the world; one line, no traceback."""
+    """Code 2 for a wrong command line, 1 for anything else; one line, no traceback."""
     _, files = small_cifar()
     other = tar(tmp_path / "other.tar", files)
     root = ["--root", str(tmp_path)]
     (tmp_path / "d.png").mkdir()
     cases = [
-        (["get", "cifar01"], 2, "did you mean cifar10"),
-        (["get", "cifar10", "--from", str(tmp_path / "none")], 1, "none is not there"),
+        (["get", "cifar01"], 2, "did you mean 'cifar10'"),
+        (["get", "cifar10", "--from", str(tmp_path / "none")], 1, "none does not exist"),
         (["get", "cifar10", "--from", str(other)], 1, "is not the official file"),
         (["get", "cifar10", "--from", "x", "--mirror", "y"], 2, "give one of them"),
         (["get", "cifar10", "--from", "http://a/b"], 2, "give it with --mirror"),
-        (["get", "cifar10", "--mirror", "foo"], 2, "--mirror foo is no address"),
-        (["show", "pairs", str(tmp_path / "d.png")], 1, "is not a folder|could not be used"),
+        (["get", "cifar10", "--mirror", "foo"], 2, "--mirror must begin with http://"),
+        (["show", "pairs", str(tmp_path / "d.png")], 1, "cannot be written"),
         (["verify", "cifar100"], 1, "run `scalednl data get cifar100`"),
-        (["show", "pairs", "pairs.jpg"], 2, "end it in .png"),
+        (["show", "pairs", "pairs.jpg"], 2, "must end in .png, got pairs.jpg"),
     ]
     for arguments, code, said in cases:
         run = run_scalednl("data", *arguments, *root)
@@ -62,7 +62,7 @@ def test_mistakes_and_failures_have_their_codes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["get", "verify"])
 @pytest.mark.parametrize("name", GENERATED)
 def test_there_is_nothing_to_get_of_generated_data(command: str, name: str) -> None:
-    """The command says so, and that is no failure."""
+    """The command reports it and succeeds."""
     run = run_scalednl("data", command, name)
     assert run.returncode == 0
     assert f"{name} is generated" in run.stdout

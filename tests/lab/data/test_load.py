@@ -1,0 +1,87 @@
+"""Decoded arrays are used if they are valid, and decoded again if not."""
+
+import errno
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scalednl.lab.data import load
+from scalednl.lab.data.arrays import StaleError, open_arrays
+from scalednl.lab.data.load import load_splits
+from tests.lab.data.builders import stored
+
+
+def _damage(folder: Path) -> None:
+    path = folder / "arrays" / "train_images.npy"
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(content)
+
+
+def _touch(folder: Path) -> None:
+    path = next((folder / "files").iterdir())
+    os.utime(path, ns=(1, 1))
+
+
+STALE = {
+    "damaged": (_damage, r"train_images\.npy is damaged"),
+    "cut off": (
+        lambda f: (f / "arrays" / "test_labels.npy").write_bytes(b"\x93NUMPY"),
+        "cannot be opened",
+    ),
+    "missing": (lambda f: shutil.rmtree(f / "arrays"), "are missing"),
+    "header": (lambda f: (f / "arrays" / "arrays.json").write_text("{"), "arrays.json is damaged"),
+    "stale": (_touch, "have changed"),
+}
+
+
+@pytest.mark.parametrize("case", STALE)
+def test_bad_arrays_are_decoded_again(tmp_path: Path, case: str) -> None:
+    """A damaged, missing or stale cache is decoded again, to the same pixels."""
+    root, data = stored(tmp_path, "cifar10")
+    good = load_splits(root, data)["train"].images.copy()
+    change, said = STALE[case]
+    change(root / data.name)
+    with pytest.raises(StaleError, match=said):
+        open_arrays(root / data.name)
+    assert np.array_equal(load_splits(root, data)["train"].images, good)
+    assert np.array_equal(open_arrays(root / data.name)["train"].images, good)
+
+
+def test_arrays_that_cannot_be_stored_are_decoded_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder that may only be read, loading warns and works."""
+    root, data = stored(tmp_path, "cifar10")
+    shutil.rmtree(root / data.name / "arrays")
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(root))
+
+    monkeypatch.setattr(load, "write_arrays", refuse)
+    with pytest.warns(UserWarning, match="not stored"):
+        assert len(load_splits(root, data)["train"]) == 15
+
+
+def test_two_processes_that_build_at_once_agree(tmp_path: Path) -> None:
+    """Four processes that find no cache all load the same pixels, and leave a valid one."""
+    root, data = stored(tmp_path, "tiny")
+    shutil.rmtree(root / data.name / "arrays")
+    code = (
+        "import hashlib\n"
+        "from scalednl.lab.data import load_data\n"
+        f"data = load_data('tiny-imagenet', {str(root)!r})\n"
+        "print(hashlib.sha256(data.train.images.tobytes()).hexdigest())\n"
+    )
+    processes = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for _ in range(4)
+    ]
+    answers = {process.communicate(timeout=60)[0] for process in processes}
+    assert [process.returncode for process in processes] == [0] * 4
+    assert len(answers) == 1
+    open_arrays(root / data.name)
