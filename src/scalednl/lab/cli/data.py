@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -55,7 +54,7 @@ def get(
     if mirror is not None and not mirror.startswith(("http://", "https://")):
         raise UsageError(f"--mirror must begin with http:// or https://, got {mirror}")
     place = data_root(root)
-    found = get_data(CATALOGUE[name], place, _say(name), source=source, mirror=mirror, force=force)
+    found = get_data(CATALOGUE[name], place, _say, source=source, mirror=mirror, force=force)
     print(
         f"{facts.words}: {found.train_images:,} training and {found.test_images:,} test images of "
         f"{len(found.class_names)} classes, verified, in {place / name}"
@@ -175,5 +174,5 @@ def _row(name: str, root: Path) -> tuple[str, ...]:
     return name, "ready", size, images, str(len(found.class_names)), str(folder)
 
 
-def _say(name: str) -> Callable[[str], None]:
-    return lambda sentence: print(f"{name}: {sentence}", file=sys.stderr, flush=True)
+def _say(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)
