@@ -63,7 +63,7 @@ check: setup
 
 soak: setup
 	SCALEDNL_KILLS=20 $(BIN)/python -m pytest tests/lab/training/test_processes.py
-	SCALEDNL_RAY_RUNS=200 $(BIN)/python -m pytest tests/lab/sweep/test_ray.py
+	SCALEDNL_RAY_RUNS=200 $(BIN)/python -m pytest tests/lab/sweep/test_engine_ray.py
 
 format: setup
 	$(BIN)/ruff format .

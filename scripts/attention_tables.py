@@ -16,7 +16,7 @@ from typing import Any
 
 from scalednl.errors import CommandError
 from scalednl.lab.console import table_text
-from scalednl.lab.records.attention import read_attention
+from scalednl.lab.records.attention import is_current, read_attention
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.stats import summarise
 
@@ -42,18 +42,16 @@ def main() -> None:
 
 
 def record_of(run: Path, root: Path | None) -> Record:
-    """The record of a finished run; made now if it is missing or has too few images."""
+    """The record of a finished run; made now if there is no current one on enough images."""
     result = RunFolder(run).read_result()
     if result is None or result.status != "finished":
         raise CommandError(f"{run} is not a finished run")
-    folder = RunFolder(run).attention
-    record = read_attention(folder)
-    if record is None or record["images_scored"] < IMAGES:
+    if not is_current(run, IMAGES):
         from scalednl.lab.attention.record import record_run
 
         record_run(run, images=IMAGES, root=root, quiet=False)
-        record = read_attention(folder)
-        assert record is not None
+    record = read_attention(RunFolder(run).attention)
+    assert record is not None
     return record
 
 

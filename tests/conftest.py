@@ -22,7 +22,7 @@ import torch  # noqa: E402
 LONG_FILES = (
     "tests/test_traced.py",
     "tests/lab/report/test_hostile.py",
-    "tests/lab/sweep/test_ray.py",
+    "tests/lab/sweep/test_engine_ray.py",
     "tests/lab/bench/test_commands.py",
     "tests/lab/training/test_processes.py",
     "tests/lab/attention/test_record.py",

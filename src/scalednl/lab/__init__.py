@@ -12,16 +12,19 @@ if TYPE_CHECKING:
     from scalednl.lab.data.load import load_data
     from scalednl.lab.recipes import find_recipe
     from scalednl.lab.report.write import write_report as build_report
+    from scalednl.lab.sweep.reproduce import ReproduceOptions, reproduce
     from scalednl.lab.training.run import run as train
 
 __all__ = [
     "Experiment",
     "PairsConfig",
     "RecallConfig",
+    "ReproduceOptions",
     "RunSettings",
     "build_report",
     "find_recipe",
     "load_data",
+    "reproduce",
     "train",
 ]
 
@@ -29,10 +32,12 @@ _HOMES = {
     "Experiment": ("config", "Experiment"),
     "PairsConfig": ("config", "PairsConfig"),
     "RecallConfig": ("config", "RecallConfig"),
+    "ReproduceOptions": ("sweep.reproduce", "ReproduceOptions"),
     "RunSettings": ("config", "RunSettings"),
     "build_report": ("report.write", "write_report"),
     "find_recipe": ("recipes", "find_recipe"),
     "load_data": ("data.load", "load_data"),
+    "reproduce": ("sweep.reproduce", "reproduce"),
     "train": ("training.run", "run"),
 }
 

@@ -3,6 +3,7 @@
 import base64
 import copy
 import json
+import os
 import subprocess
 import sys
 from contextlib import suppress
@@ -19,6 +20,7 @@ from scalednl.lab.records.attention import (
     PNG,
     decode_rows,
     decode_vectors,
+    is_current,
     read_attention,
     write_attention,
 )
@@ -177,3 +179,20 @@ def test_reading_needs_no_torch() -> None:
     """The reader is imported without torch."""
     code = "import sys, scalednl.lab.records.attention; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_current_record_has_enough_images_and_follows_the_training(tmp_path: Path) -> None:
+    """Too few images, weights that are newer, damage or no record at all: not current."""
+    weights, folder = tmp_path / "weights.safetensors", tmp_path / "attention"
+    assert not is_current(tmp_path, 1)
+    folder.mkdir()
+    record = write_attention(folder, RECORD)
+    assert is_current(tmp_path, 1)
+    assert not is_current(tmp_path, 2)
+    weights.touch()
+    os.utime(weights, (record.stat().st_mtime + 10,) * 2)
+    assert not is_current(tmp_path, 1)
+    os.utime(weights, (record.stat().st_mtime - 10,) * 2)
+    assert is_current(tmp_path, 1)
+    record.write_text("{")
+    assert not is_current(tmp_path, 1)

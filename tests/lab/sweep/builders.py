@@ -1,4 +1,4 @@
-"""Runs that train nothing, for engines: the last word of a name says how one behaves."""
+"""Runs that train nothing, for engines: the last word of a name decides how one behaves."""
 
 import os
 import signal
@@ -11,24 +11,26 @@ from scalednl.errors import UsageError
 from scalednl.lab.config import Experiment
 from scalednl.lab.records.run import RunFolder, finished_epochs
 from scalednl.lab.signals import watching_signals
-from scalednl.lab.sweep.board import Board
-from scalednl.lab.sweep.jobs import End, Job, JobMaker
+from scalednl.lab.sweep.display import SweepDisplay
 from scalednl.lab.sweep.plan import PlannedRun
-from scalednl.lab.sweep.schedule import Summary
-from scalednl.lab.sweep.worker import train
+from scalednl.lab.sweep.schedule import SweepOutcome, SweepState
+from scalednl.lab.sweep.worker import Attempt, Job, train
 from tests.lab.training.builders import SETTINGS, small
 
-MAKER = JobMaker(work="tests.lab.sweep.builders:work")
 EPOCHS = 8
-TRAINER = JobMaker(SETTINGS, work="tests.lab.sweep.builders:train_with_pid")
 
 
-def work(job: Job) -> End:
+def make_job(run: PlannedRun) -> Job:
+    """The job of a run, on one thread."""
+    return Job.of(run, SETTINGS)
+
+
+def work(job: Job) -> Attempt:
     """Make a result in a folder: one that is there stays, and making it twice is an error."""
     path = Path(job.path)
     with watching_signals(b"") as stop, RunFolder(path).locked():
         if (path / "made").exists():
-            return End("finished", "was there")
+            return Attempt("finished", "was there")
         (path / "pid").write_text(str(os.getpid()))
         end = _behave(job.name.rpartition("-")[2], path)
         until = time.monotonic() + (60 if job.name.endswith("-long") else 0.3)
@@ -36,12 +38,12 @@ def work(job: Job) -> End:
             time.sleep(0.02)
         (path / "pid").unlink()
         if stop.signal:
-            return End("interrupted", f"signal {stop.signal}")
+            return Attempt("interrupted", f"signal {stop.signal}")
         (path / "made").touch(exist_ok=False)
     return end
 
 
-def _behave(word: str, path: Path) -> End:
+def _behave(word: str, path: Path) -> Attempt:
     if word == "fail":
         raise RuntimeError("as asked")
     if word == "wordy":
@@ -53,11 +55,11 @@ def _behave(word: str, path: Path) -> End:
         os.kill(os.getpid(), signal.SIGKILL)
     if word == "refused":
         raise UsageError("this cannot work")
-    return End("diverged" if word == "diverged" else "finished", "made")
+    return Attempt("diverged" if word == "diverged" else "finished", "made")
 
 
-def train_with_pid(job: Job) -> End:
-    """A real training that says which process it is."""
+def train_with_pid(job: Job) -> Attempt:
+    """A real training that writes down its process."""
     (Path(job.path) / "pid").write_text(str(os.getpid()))
     return train(job)
 
@@ -77,7 +79,7 @@ class KillOnce(threading.Thread):
 
 
 def check_training_survives_a_kill(
-    out: Path, sweep_of: Callable[[list[PlannedRun]], Summary]
+    out: Path, sweep_of: Callable[[list[PlannedRun]], SweepOutcome]
 ) -> None:
     """Killed after its first epoch, a training is begun again and every epoch is there once."""
     run = PlannedRun("training", small(epochs=EPOCHS), out / "training")
@@ -85,7 +87,7 @@ def check_training_survives_a_kill(
     killer.start()
     summary = sweep_of([run])
     killer.join()
-    assert summary.done == ("training",)
+    assert summary.finished == ("training",)
     result = RunFolder(run.path).read_result()
     assert result is not None
     assert result.sessions == 2
@@ -102,21 +104,13 @@ def made(out: Path) -> list[str]:
     return sorted(path.parent.name for path in out.glob("*/made"))
 
 
-class Notes:
-    """A watcher that remembers what it was told."""
+class Notes(SweepDisplay):
+    """A display that only remembers what was reported."""
 
     def __init__(self) -> None:
+        super().__init__(lambda _: 0.0)
         self.said: list[str] = []
-        self.board: Board | None = None
 
-    def update(self, board: Board) -> None:
-        """Remember where runs stand."""
-        self.board = board
-
-    def say(self, board: Board, run: PlannedRun, text: str) -> None:
+    def report(self, _: SweepState, run: PlannedRun, text: str) -> None:
         """Remember a line."""
-        self.board = board
         self.said.append(f"{run.name}: {text}")
-
-    def leave(self) -> None:
-        """Nothing was drawn."""

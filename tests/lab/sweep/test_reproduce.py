@@ -1,170 +1,66 @@
-"""`scalednl reproduce` as a person meets it."""
+"""Reproducing from a script: what is trained, and whose attention is recorded when."""
 
 import json
-import os
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-import scalednl.lab.attention.record
-import scalednl.lab.records.attention
-from scalednl.errors import CommandError
-from scalednl.lab.cli.reproduce import finish
-from scalednl.lab.config import Experiment
+from scalednl.lab import ReproduceOptions
+from scalednl.lab import reproduce as reproduce_of_the_lab
 from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.grids import Artefact, Cell
 from scalednl.lab.paper.scales import SCALES, PaperSetting
-from scalednl.lab.sweep.plan import PlannedRun
+from scalednl.lab.sweep import reproduce
 from tests.lab.training.builders import small
-from tests.support import call_scalednl, run_scalednl
+
+SCALED, PLAIN = "pairs-scaled-heads-1-allx1-seed0", "pairs-plain-seed0"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
-        (["table3"], 2, "did you mean 'table3_heads'"),
-        ([], 2, "name what to reproduce: table1_importance"),
-        (["all", "--scale", "large"], 2, "smoke"),
-        (["all", "--jobs", "0"], 2, "--jobs must be at least 1, got 0"),
-        (["all", "--seeds", "0"], 2, "--seeds must be at least 1, got 0"),
-        (["all", "--retries", "-1"], 2, "--retries must be at least 0, got -1"),
-        (["all", "--json"], 2, "--json is for --plan"),
-        (["all", "--gpus", "0.5"], 2, "are for --engine ray"),
-        (["all", "--engine", "ray", "--jobs", "2"], 2, "--jobs is for --engine local"),
-        (["all", "--threads", "100000"], 2, "on this machine, got 100000"),
-        (["table3_heads", "--scale", "lite"], 1, "scalednl data get cifar10"),
-        (["all", "--out", "/proc/nowhere"], 1, "cannot be written"),
-        (["all", "--out", "/dev/null"], 2, "is not a folder"),
-    ],
-)
-@pytest.mark.usefixtures("unchecked_shapes")
-def test_mistakes_are_one_sentence(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    code: int,
-    said: str,
-) -> None:
-    """Each names what was passed and what would work; nothing is begun."""
-    places = ["--root", str(tmp_path / "data")]
-    if "--out" not in arguments:
-        places += ["--out", str(tmp_path / "runs")]
-    found, text = call_scalednl(monkeypatch, capsys, "reproduce", *arguments, *places)
-    assert found == code, text
-    assert said in text
-    assert "Traceback" not in text
-    assert not (tmp_path / "runs").exists()
-
-
-def test_the_plan_loads_no_torch(tmp_path: Path) -> None:
-    """--plan prints every run or, with --json, values; the example of the help works."""
-    code = (
-        "import sys; from scalednl.lab.cli import main; main(); assert 'torch' not in sys.modules"
-    )
-    command = ["reproduce", "table3_heads", "--scale", "paper", "--plan", "--out", str(tmp_path)]
-    run = _python(code, *command)
-    assert "140 runs: 0 done, 140 to do (140 waiting)" in run
-    assert "on the paper's GPU: " in run
-    values = json.loads(run_scalednl(*command, "--json").stdout)
-    assert len(values["runs"]) == 140
-    assert "scalednl reproduce table1_importance" in run_scalednl("reproduce", "--help").stdout
-    assert not list(tmp_path.iterdir())
-
-
-def _python(code: str, *arguments: str) -> str:
-    run = subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
-    )
-    return run.stdout
-
-
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def _little(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One table of one run of a second."""
-    cell = Cell("scaled", "base", PaperSetting("cifar10", "preresnet56", "scaled"))
-    little = Artefact("little", "Little", "", (cell,))
-    monkeypatch.setitem(artefacts(), "little", little)
-    changes = {"epochs": 1, "batch": 32, "pairs": small().pairs}
-    scale = replace(SCALES["smoke"], seeds=1, changes=changes)
-    monkeypatch.setitem(SCALES, "smoke", scale)
-
-
-@pytest.mark.usefixtures("_little", "unchecked_shapes")
-def test_reproduce_ends_with_the_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Runs are trained, told and left alone the second time; the last line is the page's path."""
-    command = ["reproduce", "little", "--out", str(tmp_path), "--threads", "1"]
-    code, text = call_scalednl(monkeypatch, capsys, *command)
-    assert code == 0, text
-    lines = text.splitlines()
-    assert lines[0].startswith("[1/1] pairs-scaled-heads-1-allx1-seed0: finished: test error")
-    assert lines[-2] == "1 run: 1 finished, 0 diverged, 0 failed, 0 left"
-    assert Path(lines[-1]) == tmp_path / "report.html"
-    assert (tmp_path / "report.html").is_file()
-    result = json.loads((tmp_path / "pairs-scaled-heads-1-allx1-seed0" / "result.json").read_text())
-    assert result["origin"]["command"].startswith("scalednl reproduce little")
-    code, text = call_scalednl(monkeypatch, capsys, *command, "--no-report")
-    assert (code, text.splitlines()) == (0, lines[-2:-1])
-
-
-@pytest.mark.usefixtures("_little", "unchecked_shapes")
-def test_failed_runs_are_shown_with_their_logs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Exit code 1, the sentence, the end of the log, and the command to go on with."""
-    command = ["reproduce", "little", "--out", str(tmp_path), "--retries", "0"]
-    command += ["--device", "cpu", "--precision", "fp16"]
-    code, text = call_scalednl(monkeypatch, capsys, *command, "--no-report")
-    assert code == 1
-    sentence = "fp16 training needs a GPU: use --precision bf16 on a CPU"
-    assert f"failed: pairs-scaled-heads-1-allx1-seed0: {sentence}" in text
-    assert f"  | {sentence}" in text
-    assert f"Go on with: scalednl reproduce little --out {tmp_path}" in text
-    code, text = call_scalednl(monkeypatch, capsys, *command, "--plan")
-    assert code == 0
-    assert f"failed: {sentence}" in text
-
-
-def test_figure1_looks_at_its_finished_runs_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Only those it needs that are finished and have no newer record; trouble is told, no more."""
-    looked = []
-
-    def record_run(path: Path, *, images: int, root: Path | None) -> None:
-        looked.append((path.name, images, root))
-        raise CommandError("it has lost its weights")
-
-    monkeypatch.setattr(scalednl.lab.attention.record, "record_run", record_run)
-    figure, table = ("figure1_attention_maps",), ("table1_importance",)
-    runs = [
-        PlannedRun(name, Experiment(), tmp_path / name, needs)
-        for name, needs in (
-            *(("a", figure), ("b", table), ("c", figure), ("d", (*table, *figure))),
-            *(("e", figure), ("f", figure)),
-        )
-    ]
-    scored = {"d": 500, "e": 500, "f": 20}
-    monkeypatch.setattr(
-        scalednl.lab.records.attention,
-        "read_attention",
-        lambda folder: {"images_scored": scored.get(folder.parent.name, 0)},
+    """A Figure 1 of two runs of a second, one with a block, scored on a few images."""
+    cells = tuple(
+        Cell(kind, "base", PaperSetting("cifar10", "preresnet56", kind))
+        for kind in ("scaled", "plain")
     )
-    for name in scored:
-        record = tmp_path / name / "attention" / "attention.json"
-        record.parent.mkdir(parents=True)
-        record.touch()
-        weights = tmp_path / name / "weights.safetensors"
-        weights.touch()
-        later = 10 if name == "e" else -10
-        os.utime(weights, (time.time() + later,) * 2)
-    page = finish(runs, ["a", "b", "d", "e", "f"], tmp_path, None)
-    assert page == tmp_path / "report.html"
-    assert looked == [(name, 500, None) for name in ("a", "e", "f")]
-    assert "a: its attention could not be looked at: it has lost its" in capsys.readouterr().out
+    monkeypatch.setitem(artefacts(), reproduce.MAPS, Artefact(reproduce.MAPS, "", "", cells))
+    changes = {"epochs": 1, "batch": 32, "pairs": small().pairs}
+    monkeypatch.setitem(SCALES, "smoke", replace(SCALES["smoke"], seeds=1, changes=changes))
+    monkeypatch.setattr(reproduce, "IMAGES", 10)
+
+
+def test_attention_is_recorded_when_its_run_has_finished(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The worker of a run records it, without a report too; a lost record is made again."""
+    options = ReproduceOptions(out=tmp_path, threads=1, report=False)
+    outcome = reproduce_of_the_lab([reproduce.MAPS], options)
+    assert set(outcome.finished) == {SCALED, PLAIN}
+    assert (outcome.exit_code, outcome.page) == (0, None)
+    record = tmp_path / SCALED / "attention" / "attention.json"
+    assert json.loads(record.read_text())["images_scored"] == 10
+    assert "recording its attention" in (tmp_path / SCALED / "log.txt").read_text()
+    assert not (tmp_path / PLAIN / "attention").exists()
+    record.unlink()
+    trained = (tmp_path / SCALED / "result.json").stat().st_mtime_ns
+    capsys.readouterr()
+    assert reproduce_of_the_lab([reproduce.MAPS], options).exit_code == 0
+    assert record.is_file()
+    assert (tmp_path / SCALED / "result.json").stat().st_mtime_ns == trained
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(":")[0] for line in lines] == [f"[2/2] {SCALED}"]
+
+
+def test_attention_that_cannot_be_recorded_fails_no_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The run counts as finished, the reason is reported, and the page is written."""
+    options = ReproduceOptions(out=tmp_path, threads=1)
+    (tmp_path / SCALED).mkdir()
+    (tmp_path / SCALED / "attention").write_text("a file where a folder should be")
+    outcome = reproduce_of_the_lab([reproduce.MAPS], options)
+    assert set(outcome.finished) == {SCALED, PLAIN}
+    assert outcome.page == tmp_path / "report.html"
+    assert outcome.page.is_file()
+    assert "; its attention could not be recorded: " in capsys.readouterr().out

@@ -98,6 +98,17 @@ def read_attention(folder: Path) -> dict[str, Any] | None:
     return record
 
 
+def is_current(run: Path, images: int) -> bool:
+    """Whether the attention of a run is recorded on enough images, and since it was trained."""
+    record, weights = run / "attention" / FILE, run / "weights.safetensors"
+    try:
+        found = read_attention(record.parent)
+        newer = not weights.exists() or record.stat().st_mtime >= weights.stat().st_mtime
+        return found is not None and found["images_scored"] >= images and newer
+    except (CommandError, OSError):
+        return False
+
+
 def decode_vectors(vectors: Mapping[str, Any], name: str) -> Floats:
     """`theta` or `phi` of a block in the explorer: (heads, pixels, width)."""
     heads, width = len(vectors["factor"]), vectors["width"]

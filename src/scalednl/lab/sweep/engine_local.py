@@ -1,4 +1,4 @@
-"""Runs on this machine: each in a fresh process, so that none can take the others down."""
+"""Runs on this machine, each in a process of its own: if one crashes, the others continue."""
 
 import json
 import os
@@ -7,24 +7,25 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 
-from scalednl.errors import CommandError
+from scalednl.files import writing_to
 from scalednl.lab.records.failure import LOG
-from scalednl.lab.sweep.jobs import End, Job
+from scalednl.lab.sweep.worker import Attempt, Job
 
 POLL_SECONDS = 0.05
 GPUS = Path("/proc/driver/nvidia/gpus")
 CLOSE_SECONDS = 30.0
-"""For runs to save when the sweep itself cannot go on"""
+"""That runs have to save if the sweep itself fails"""
 NAMES = {"SIGKILL": "SIGKILL, as when memory runs out", "SIGSEGV": "SIGSEGV, a crash"}
 
 
 class LocalEngine:
     """Up to `jobs` processes at a time."""
 
-    def __init__(self, jobs: int = 1) -> None:
-        self._jobs = jobs
+    def __init__(self, jobs: int = 1, worker: str = "scalednl.lab.sweep.worker") -> None:
+        self._jobs, self._worker = jobs, worker
         self._processes: dict[str, subprocess.Popen[str]] = {}
         self._slots: dict[str, int] = {}
 
@@ -33,39 +34,36 @@ class LocalEngine:
         return self._jobs - len(self._processes)
 
     def slots(self) -> int:
-        """How many jobs can be at work at a time."""
+        """How many jobs can run at a time."""
         return self._jobs
 
     def start(self, job: Job) -> None:
-        """Begin a process; its log goes into the run directory."""
+        """Start a process; its log goes into the run directory."""
         slot = min(set(range(self._jobs)) - set(self._slots.values()))
         folder = Path(job.path)
-        try:
+        with writing_to(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            with (folder / LOG).open("a") as log:
-                process = subprocess.Popen(
-                    [sys.executable, "-m", "scalednl.lab.sweep.worker"],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=log,
-                    text=True,
-                    env=_environment(slot),
-                    # Ctrl-C on the terminal is for us; we pass it on, once.
-                    start_new_session=True,
-                )
-        except OSError as error:
-            raise CommandError(
-                f"{folder} cannot be written ({error.strerror}): choose another folder with --out"
-            ) from error
+            log = (folder / LOG).open("a")
+        with log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", self._worker],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=_environment(slot),
+                # Ctrl-C on the terminal reaches this process, which passes it on once.
+                start_new_session=True,
+            )
         self._processes[job.name], self._slots[job.name] = process, slot
         assert process.stdin is not None
         with suppress(BrokenPipeError):
-            # Left open: when it closes, the worker knows that we are gone.
-            process.stdin.write(job.as_json() + "\n")
+            # Stays open: it closes when this process dies, and the worker stops then.
+            process.stdin.write(json.dumps(asdict(job)) + "\n")
             process.stdin.flush()
 
-    def wait(self, seconds: float) -> list[tuple[str, End]]:
-        """The names and ends of processes that have ended."""
+    def wait(self, seconds: float) -> list[tuple[str, Attempt]]:
+        """The jobs whose processes have ended; waits at most so long for the first of them."""
         until = time.monotonic() + seconds
         while True:
             over = [name for name, p in self._processes.items() if p.poll() is not None]
@@ -74,7 +72,7 @@ class LocalEngine:
             time.sleep(POLL_SECONDS)
 
     def at_work(self) -> set[str]:
-        """Names of jobs whose processes live."""
+        """Names of jobs whose processes run."""
         return set(self._processes)
 
     def interrupt(self, number: int, /) -> None:
@@ -88,14 +86,14 @@ class LocalEngine:
             process.kill()
 
     def close(self) -> None:
-        """Leave no process behind: usually there is none, else each may save."""
+        """End all processes that are left, after they had time to save."""
         self.interrupt(signal.SIGTERM)
         until = time.monotonic() + CLOSE_SECONDS
         while self._processes and time.monotonic() < until:
             self.wait(CLOSE_SECONDS)
         self.kill()
 
-    def _end(self, name: str) -> End:
+    def _end(self, name: str) -> Attempt:
         process = self._processes.pop(name)
         del self._slots[name]
         assert process.stdin is not None
@@ -105,23 +103,23 @@ class LocalEngine:
         with suppress(BrokenPipeError):
             process.stdin.close()
         try:
-            return End(**json.loads(answer))
+            return Attempt(**json.loads(answer))
         except (ValueError, TypeError):
-            return _unsaid(process.returncode)
+            return _unreported(process.returncode)
 
 
-def _unsaid(code: int) -> End:
-    """The end of a process that could not say how it ended."""
+def _unreported(code: int) -> Attempt:
+    """The result of a process that did not report one."""
     if code >= 0:
-        return End("failed", f"its process left with exit code {code} and no word")
-    if -code in (signal.SIGINT, signal.SIGTERM):
-        return End("interrupted", f"ended by {signal.Signals(-code).name}")
+        return Attempt("failed", f"worker exited with code {code} without reporting a result")
     name = signal.Signals(-code).name
-    return End("failed", f"its process was killed ({NAMES.get(name, name)})")
+    if -code in (signal.SIGINT, signal.SIGTERM):
+        return Attempt("interrupted", f"ended by {name}")
+    return Attempt("failed", f"worker was killed ({NAMES.get(name, name)})")
 
 
 def _environment(slot: int) -> dict[str, str]:
-    """Ours; where there are several GPUs, a process sees one of them only."""
+    """The environment of a worker: of several GPUs, it sees one."""
     environment = dict(os.environ)
     listed = environment.get("CUDA_VISIBLE_DEVICES")
     if listed is not None:

@@ -1,8 +1,7 @@
-"""Runs on a Ray cluster: one that is there, or one started here for as long as the sweep lasts.
+"""Runs on a Ray cluster: a running one, or one that is started here and ends with the sweep.
 
-Ray tries a run again when its worker or machine is lost; the run's folder, which all machines must
-see, then goes on from its last checkpoint. Its lock and its result make sure that nothing is done
-twice.
+The runs' folder must be shared by all machines. When a worker or a machine is lost, the run is
+tried again from its last checkpoint; its lock and its result prevent it from being trained twice.
 """
 
 import logging
@@ -10,27 +9,28 @@ import os
 import platform
 import time
 import uuid
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from scalednl.errors import CommandError, UsageError
+from scalednl.files import writing_to
 from scalednl.lab.records.failure import LOG
-from scalednl.lab.sweep.jobs import End, Job
-from scalednl.lab.sweep.worker import attempt
+from scalednl.lab.sweep.worker import Attempt, Job, attempt, train
 
 PATIENCE_SECONDS = 60.0
-"""For a worker that is given up for lost and still holds the lock of its run"""
+"""To wait for a lost worker that still holds the lock of its run"""
 STORE_BYTES = 100_000_000
 NO_LIMIT = 1_000_000
-# What Ray says by itself of lost workers; we say it in our own words.
+# Ray's own lines about lost workers; the sweep reports them itself.
 HIDDEN = "worker died or was killed|retries remaining|task will be retried|Workers \\(tasks"
 DATA = "SCALEDNL_DATA"
 
 
 class RayEngine:
-    """All runs are put in line at once; the cluster takes as many at a time as it has room for."""
+    """All runs are queued at once; the cluster works on as many at a time as it has room for."""
 
     def __init__(
         self,
@@ -39,28 +39,30 @@ class RayEngine:
         address: str | None = None,
         cpus: float = 1.0,
         gpus: float = 0.0,
+        work: Callable[[Job], Attempt] = train,
     ) -> None:
         self._ray = _import_ray()
         self._out, self._cpus, self._gpus = out.absolute(), cpus, gpus
+        self._work = work
         self._mine = not self._ray.is_initialized()
-        self._lines: dict[Any, tuple[str, Path, int]] = {}
+        self._tasks: dict[Any, tuple[str, Path, int]] = {}
+        """Name, folder, and size of the log when the job was queued"""
         if self._mine:
             self._connect(address or os.environ.get("RAY_ADDRESS"))
         self._mark = self._out / f".sweep-{uuid.uuid4().hex}"
         try:
-            self._out.mkdir(parents=True, exist_ok=True)
-            self._mark.touch()
-        except OSError as error:
+            with writing_to(out):
+                self._out.mkdir(parents=True, exist_ok=True)
+                self._mark.touch()
+        except CommandError:
             self._disconnect()
-            raise CommandError(
-                f"{out} cannot be written ({error.strerror}): choose another folder with --out"
-            ) from error
+            raise
         self._task = self._ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=0, max_calls=1)(
             _attempt
         )
 
     def room(self) -> int:
-        """Everything may stand in line."""
+        """Everything may be queued."""
         return NO_LIMIT
 
     def slots(self) -> int:
@@ -71,7 +73,7 @@ class RayEngine:
         return max(1, min(rooms, default=1))
 
     def start(self, job: Job) -> None:
-        """Put in line."""
+        """Queue a job."""
         path = Path(job.path).absolute()
         root = None if job.root is None else str(Path(job.root).absolute())
         data = os.environ.get(DATA)
@@ -79,31 +81,31 @@ class RayEngine:
         sent = replace(
             job, path=str(path), root=root, environment=environment, patience=PATIENCE_SECONDS
         )
-        reference = self._task.remote(sent, str(self._mark))
-        self._lines[reference] = (job.name, path, _size(path))
+        reference = self._task.remote(sent, str(self._mark), self._work)
+        self._tasks[reference] = (job.name, path, _size(path))
 
-    def wait(self, seconds: float) -> list[tuple[str, End]]:
-        """The names and ends of tasks that have ended."""
-        lines = list(self._lines)
-        if not lines:
+    def wait(self, seconds: float) -> list[tuple[str, Attempt]]:
+        """The jobs whose tasks have ended; waits at most so long for the first of them."""
+        tasks = list(self._tasks)
+        if not tasks:
             time.sleep(seconds)
             return []
-        ended, _ = self._ray.wait(lines, num_returns=1, timeout=seconds)
+        ended, _ = self._ray.wait(tasks, num_returns=1, timeout=seconds)
         if ended:
-            ended, _ = self._ray.wait(lines, num_returns=len(lines), timeout=0)
-        return [(self._lines.pop(reference)[0], self._end(reference)) for reference in ended]
+            ended, _ = self._ray.wait(tasks, num_returns=len(tasks), timeout=0)
+        return [(self._tasks.pop(reference)[0], self._end(reference)) for reference in ended]
 
     def at_work(self) -> set[str]:
-        """Names of jobs that have written to their logs since they were put in line."""
-        return {name for name, path, size in self._lines.values() if _size(path) != size}
+        """Names of jobs that have written to their logs since they were queued."""
+        return {name for name, path, size in self._tasks.values() if _size(path) != size}
 
     def interrupt(self, _: int, /) -> None:
-        """Take those in line out of it, and ask the others to save and end."""
-        for reference in self._lines:
+        """Remove queued jobs, and ask the others to save and end."""
+        for reference in self._tasks:
             self._ray.cancel(reference, force=False)
 
     def kill(self) -> None:
-        """Nothing to do: Ray ends the workers of a program that has left."""
+        """Do nothing: Ray ends the workers of a program that has exited."""
 
     def close(self) -> None:
         """Leave the cluster, or end it if it was started here."""
@@ -124,57 +126,58 @@ class RayEngine:
             )
         except (ConnectionError, ValueError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[0]
-            said = f"no Ray cluster could be started here: {reason}"
+            problem = f"could not start a Ray cluster on this machine: {reason}"
             if address is not None:
-                said = f"no Ray cluster answers at {address}: {reason}; if it asks for a token, "
-                said += "set RAY_AUTH_MODE=token"
-            raise CommandError(said) from error
+                problem = f"no Ray cluster answers at {address}: {reason}; if it requires a token, "
+                problem += "set RAY_AUTH_MODE=token"
+            raise CommandError(problem) from error
         self._check_size()
 
     def _check_size(self) -> None:
-        """A cluster of our own never grows, so a run that does not fit would wait for ever."""
+        """Raise if no run fits into a cluster that was started here, which never grows."""
         there = self._ray.cluster_resources()
         for kind, flag, asked in (("CPU", "cpus", self._cpus), ("GPU", "gpus", self._gpus)):
             if asked > there.get(kind, 0):
                 self._disconnect()
                 raise UsageError(
-                    f"--{flag} {asked:g} is more than the {there.get(kind, 0):g} of this machine"
+                    f"--{flag} must be at most {there.get(kind, 0):g}, what this machine has, got "
+                    f"{asked:g}"
                 )
 
     def _disconnect(self) -> None:
         if self._mine:
             self._ray.shutdown()
 
-    def _end(self, reference: Any) -> End:
+    def _end(self, reference: Any) -> Attempt:
         errors = self._ray.exceptions
         try:
             return self._ray.get(reference)
         except errors.TaskCancelledError:
-            return End("interrupted", "taken out of the line")
+            return Attempt("interrupted", "removed from the queue")
         except errors.RayTaskError as error:
             if isinstance(error.cause, ImportError):
-                return End(
-                    "unseen",
+                return Attempt(
+                    "unusable",
                     f"a machine of the cluster cannot load this version of scalednl "
                     f"({error.cause}): install it on all of them",
                 )
-            return End("failed", _first_line(error))
+            return Attempt("failed", _first_line(error))
         except errors.RayError as error:
-            return End("failed", _first_line(error))
+            return Attempt("failed", _first_line(error))
 
 
-def _attempt(job: Job, mark: str) -> End:
-    """In a worker of the cluster."""
+def _attempt(job: Job, mark: str, work: Callable[[Job], Attempt]) -> Attempt:
+    """Work on a job, in a worker of the cluster."""
     if not Path(mark).exists():
-        return End(
-            "unseen",
-            f"{platform.node()} does not see {Path(mark).parent}: choose a folder with --out "
+        return Attempt(
+            "unusable",
+            f"{platform.node()} cannot see {Path(mark).parent}: choose a folder with --out "
             "that all machines of the cluster share",
         )
     folder = Path(job.path)
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOG).open("a") as log, redirect_stdout(log), redirect_stderr(log):
-        return attempt(job)
+        return attempt(job, work)
 
 
 def _import_ray() -> Any:
@@ -184,7 +187,7 @@ def _import_ray() -> Any:
         import ray
     except ImportError:
         raise CommandError(
-            "--engine ray needs Ray: `pip install scalednl[sweep]`, or leave the option out"
+            "--engine ray needs Ray: `pip install scalednl[sweep]`, or leave out the option"
         ) from None
     return ray
 
@@ -197,4 +200,4 @@ def _size(path: Path) -> int:
 
 def _first_line(error: BaseException) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0] if lines else 'no more is known'}"
+    return f"{type(error).__name__}: {lines[0] if lines else 'no details'}"

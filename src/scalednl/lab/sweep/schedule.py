@@ -1,52 +1,90 @@
-"""A sweep: ready runs are started, failed ones tried again, needed ones done first."""
+"""A sweep: runs start when they are ready, failed ones are retried, needed ones come first."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from scalednl.errors import CommandError
 from scalednl.lab.records.failure import clear_failure, write_failure
+from scalednl.lab.records.run import RunFolder
 from scalednl.lab.records.runs import read_run
 from scalednl.lab.signals import watching_signals
-from scalednl.lab.sweep.board import Board
-from scalednl.lab.sweep.jobs import End, Engine, Job
 from scalednl.lab.sweep.plan import PlannedRun
+from scalednl.lab.sweep.worker import Attempt, Job
 
-NOTICE = b"\nStopping: running runs save and end. Once more to leave at once.\n"
+if TYPE_CHECKING:
+    from scalednl.lab.sweep.display import SweepDisplay
+
+NOTICE = b"\nStopping: running runs save and end. Interrupt again to end them at once.\n"
 WAIT_SECONDS = 0.3
 LOOK_SECONDS = 2.0
-"""Between two looks at runs that other processes work on"""
+"""Between two checks of runs that other processes train"""
+
+Status = Literal[
+    "waiting", "running", "elsewhere", "interrupted", "finished", "diverged", "failed", "blocked"
+]
+"""`running`: handed to the engine; `elsewhere`: another process trains it; `blocked`: a run that it
+needs has no result"""
+FROM_PLAN: dict[str, Status] = {
+    "finished": "finished",
+    "diverged": "diverged",
+    "running": "elsewhere",
+    "damaged": "failed",
+}
+"""The status that a run starts with, by its state in the plan; all others wait"""
+LOST = {"failed": "failed", "diverged": "diverged", "blocked": "is blocked"}
 
 
 @runtime_checkable
-class Watcher(Protocol):
-    """Who is told how a sweep goes."""
+class Engine(Protocol):
+    """Where jobs are worked on."""
 
-    def update(self, board: Board) -> None:
-        """Time has passed."""
+    def room(self) -> int:
+        """How many more jobs may be started now."""
 
-    def say(self, board: Board, run: PlannedRun, text: str) -> None:
-        """Something happened to a run."""
+    def slots(self) -> int:
+        """How many jobs can run at a time."""
 
-    def leave(self) -> None:
-        """The process ends at once."""
+    def start(self, job: Job) -> None:
+        """Start a job, or queue it."""
+
+    def wait(self, seconds: float) -> list[tuple[str, Attempt]]:
+        """The jobs that have ended, each once; waits at most so long for the first of them."""
+
+    def at_work(self) -> set[str]:
+        """Names of jobs that have started and not ended."""
+
+    def interrupt(self, number: int, /) -> None:
+        """Ask all jobs to save and end, as this signal does; queued ones do not start."""
+
+    def kill(self) -> None:
+        """End all jobs at once."""
+
+    def close(self) -> None:
+        """Release what the engine holds."""
 
 
 @dataclass(frozen=True)
-class Summary:
+class SweepOutcome:
     """How a sweep ended, by the names of its runs."""
 
-    done: tuple[str, ...]
-    diverged: tuple[str, ...]
+    folders: dict[str, Path]
+    """Of all runs"""
+    finished: tuple[str, ...] = ()
+    diverged: tuple[str, ...] = ()
     failed: dict[str, str] = field(default_factory=dict)
-    """With a sentence"""
+    """With the reason"""
     blocked: dict[str, str] = field(default_factory=dict)
-    """Those that need a failed one"""
+    """With the run that each of them needs"""
     left: tuple[str, ...] = ()
     """Not ended, because of the signal"""
     signal: int = 0
+    page: Path | None = None
+    """The report, if one was written"""
 
     @property
     def exit_code(self) -> int:
@@ -56,93 +94,163 @@ class Summary:
         return 1 if self.failed or self.blocked or self.left else 0
 
 
+class SweepState:
+    """The status of all runs, and what happened to them in this sweep."""
+
+    def __init__(
+        self,
+        runs: Iterable[PlannedRun],
+        is_complete: Callable[[PlannedRun], bool] = lambda _: True,
+    ) -> None:
+        self.runs = {run.name: run for run in runs}
+        self.notes = {run.name: run.note for run in self.runs.values()}
+        self.at_work: set[str] = set()
+        """Names of runs that the engine has started"""
+        self.seconds: dict[str, float] = {}
+        """That the runs which were trained to the end here took"""
+        self.failures: Counter[str] = Counter()
+        """In this sweep, by name"""
+        self._is_complete = is_complete
+        self._status = {name: self._first_status(run) for name, run in self.runs.items()}
+        self._started: dict[str, float] = {}
+        self._order = sorted(self.runs.values(), key=lambda run: run.turn)
+
+    def _first_status(self, run: PlannedRun) -> Status:
+        status = FROM_PLAN.get(run.state, "waiting")
+        return "waiting" if status == "finished" and not self._is_complete(run) else status
+
+    def having(self, *statuses: Status) -> list[PlannedRun]:
+        """The runs with one of these statuses, in the order of their turns."""
+        return [run for run in self._order if self._status[run.name] in statuses]
+
+    def count(self) -> Counter[str]:
+        """How many runs have each status."""
+        return Counter(self._status.values())
+
+    def change(self, run: PlannedRun, status: Status) -> None:
+        """Change the status of a run."""
+        trained = run.epochs_done < run.experiment.epochs
+        if status == "finished" and trained and run.name in self._started:
+            self.seconds[run.name] = time.monotonic() - self._started[run.name]
+        self._status[run.name] = status
+
+    def set_at_work(self, names: set[str]) -> None:
+        """Note which runs the engine works on; others that were handed to it are queued."""
+        for name in names - self.at_work:
+            self._started[name] = time.monotonic()
+        self.at_work = names
+
+    def ready(self) -> list[PlannedRun]:
+        """Waiting runs whose needed runs have finished; those that never will be are blocked."""
+        found = []
+        for run in self.having("waiting"):
+            needed = {name: self._status.get(name, "finished") for name in run.after}
+            lost = next((name for name, status in needed.items() if status in LOST), None)
+            if lost is not None:
+                self.notes[run.name] = f"needs {lost}, which {LOST[needed[lost]]}"
+                self.change(run, "blocked")
+            elif all(status == "finished" for status in needed.values()):
+                found.append(run)
+        return found
+
+    def check_elsewhere(self) -> list[PlannedRun]:
+        """Runs that other processes have just ended; what they left unfinished waits again."""
+        ended = []
+        for run in self.having("elsewhere"):
+            if RunFolder(run.path).is_locked():
+                continue
+            status = FROM_PLAN.get(read_run(run.path).state, "waiting")
+            if status == "diverged" or (status == "finished" and self._is_complete(run)):
+                self.change(run, status)
+                ended.append(run)
+            else:
+                self.change(run, "waiting")
+        return ended
+
+    def outcome(self, signal: int) -> SweepOutcome:
+        """How the sweep ended."""
+
+        def names(*statuses: Status) -> tuple[str, ...]:
+            return tuple(run.name for run in self.having(*statuses))
+
+        return SweepOutcome(
+            {name: run.path for name, run in self.runs.items()},
+            names("finished"),
+            names("diverged"),
+            {name: self.notes[name] for name in names("failed")},
+            {name: self.notes[name] for name in names("blocked")},
+            names("waiting", "interrupted", "elsewhere"),
+            signal,
+        )
+
+
 def sweep(
     planned: Iterable[PlannedRun],
     engine: Engine,
     make_job: Callable[[PlannedRun], Job],
     *,
-    watcher: Watcher,
+    display: "SweepDisplay",
     retries: int = 2,
-) -> Summary:
-    """Work on planned runs until each has ended, has failed too often, or a signal comes."""
-    board = Board(list(planned))
+    is_complete: Callable[[PlannedRun], bool] = lambda _: True,
+) -> SweepOutcome:
+    """Work on planned runs until each has ended, has failed too often, or a signal comes.
+
+    A finished run for which `is_complete` is false is handed to the engine too.
+    """
+    state = SweepState(planned, is_complete)
 
     def leave() -> None:
         engine.kill()
-        watcher.leave()
+        display.restore_terminal()
 
     with watching_signals(NOTICE, leave) as stop:
         asked, looked = False, 0.0
-        while board.unfinished() and not (stop.signal and not board.of("running")):
+        while state.having("waiting", "running", "elsewhere"):
+            if stop.signal and not state.having("running"):
+                break
             if stop.signal and not asked:
                 asked = True
                 engine.interrupt(stop.signal)
-            if not stop.signal:
-                _start(board, engine, make_job)
-            for name, end in engine.wait(WAIT_SECONDS):
-                _note(board, board.runs[name], end, bool(stop.signal), retries, watcher)
+            for run in [] if stop.signal else state.ready()[: max(0, engine.room())]:
+                state.change(run, "running")
+                engine.start(make_job(run))
+            for name, ended in engine.wait(WAIT_SECONDS):
+                _note(state, state.runs[name], ended, bool(stop.signal), retries, display)
             if time.monotonic() - looked >= LOOK_SECONDS:
                 looked = time.monotonic()
-                _look_elsewhere(board, watcher)
-            board.see(engine.at_work())
-            watcher.update(board)
-    return _summary(board, stop.signal)
-
-
-def _start(board: Board, engine: Engine, make_job: Callable[[PlannedRun], Job]) -> None:
-    """As many as there is room for, in the order of their turns."""
-    board.block()
-    for run in board.ready()[: max(0, engine.room())]:
-        board.set(run, "running")
-        engine.start(make_job(run))
+                for run in state.check_elsewhere():
+                    display.report(state, run, "finished by another process")
+            state.set_at_work(engine.at_work())
+            display.update(state)
+    return state.outcome(stop.signal)
 
 
 def _note(
-    board: Board, run: PlannedRun, end: End, stopping: bool, retries: int, watcher: Watcher
+    state: SweepState,
+    run: PlannedRun,
+    ended: Attempt,
+    stopping: bool,
+    retries: int,
+    display: "SweepDisplay",
 ) -> None:
-    """What the end of an attempt means for the run."""
-    if end.how == "unseen":
-        raise CommandError(end.message)
-    if end.how in ("finished", "diverged"):
+    """Set the status of a run after an attempt, and report it."""
+    result, message = ended.result, ended.message
+    if result == "unusable":
+        raise CommandError(message)
+    if result in ("finished", "diverged") or (stopping and result != "busy"):
         with suppress(OSError):
             clear_failure(run.path)
-        board.set(run, end.how)
-        watcher.say(board, run, end.message)
-    elif end.how == "busy":
-        board.set(run, "elsewhere")
-        watcher.say(board, run, "another process is at work on it; waiting for that")
-    elif stopping:
-        with suppress(OSError):
-            clear_failure(run.path)
-        board.set(run, "interrupted")
-        watcher.say(board, run, end.message)
+        state.change(run, result if result in ("finished", "diverged") else "interrupted")
+    elif result == "busy":
+        state.change(run, "elsewhere")
+        message = "waiting: another process is training it"
     else:
-        message = end.message if end.how != "interrupted" else f"it was stopped: {end.message}"
+        reason = f"stopped: {message}" if result == "interrupted" else message
         with suppress(OSError):
-            write_failure(run.path, message)
-        again = board.failures(run) < retries and end.how != "refused"
-        board.fail(run, message, again)
-        watcher.say(board, run, f"failed{', trying again' if again else ''}: {message}")
-
-
-def _look_elsewhere(board: Board, watcher: Watcher) -> None:
-    """Runs that other processes had: ended there, or free to be gone on with here."""
-    for run in board.of("elsewhere"):
-        found = read_run(run.path)
-        if found.state in ("finished", "diverged"):
-            board.set(run, found.state)
-            watcher.say(board, run, "finished by another process")
-        elif found.state != "running":
-            board.set(run, "waiting")
-
-
-def _summary(board: Board, signal: int) -> Summary:
-    left = [*board.of("waiting"), *board.of("interrupted"), *board.of("elsewhere")]
-    return Summary(
-        done=tuple(run.name for run in board.of("finished")),
-        diverged=tuple(run.name for run in board.of("diverged")),
-        failed={run.name: board.notes[run.name] for run in board.of("failed")},
-        blocked={run.name: board.notes[run.name] for run in board.of("blocked")},
-        left=tuple(run.name for run in left),
-        signal=signal,
-    )
+            write_failure(run.path, reason)
+        again = state.failures[run.name] < retries and result != "refused"
+        state.failures[run.name] += 1
+        state.notes[run.name] = reason
+        state.change(run, "waiting" if again else "failed")
+        message = f"failed{', retrying' if again else ''}: {reason}"
+    display.report(state, run, message)

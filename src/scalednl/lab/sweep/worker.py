@@ -1,8 +1,8 @@
 """One attempt at one run, in a process of its own.
 
-`python -m scalednl.lab.sweep.worker` reads a job from its standard input, logs to standard error,
-and reports on standard output how it ended. When its input closes, its parent has died, and it
-ends as it would on a termination signal.
+`python -m scalednl.lab.sweep.worker` reads a job from standard input, logs to standard error, and
+reports its result on standard output. When its input closes, its parent has died, and it stops as
+on a termination signal.
 """
 
 import json
@@ -13,88 +13,149 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
-from importlib import import_module
 from pathlib import Path
+from typing import Any, Literal
 
 from scalednl.errors import CommandError, UsageError
 from scalednl.lab.config import Experiment, RunSettings
-from scalednl.lab.records.run import BusyError
-from scalednl.lab.sweep.jobs import End, Job
+from scalednl.lab.records.attention import is_current
+from scalednl.lab.records.run import BusyError, RunFolder
+from scalednl.lab.sweep.plan import PlannedRun
 
 POLL_SECONDS = 0.5
+LONGEST_MESSAGE = 2000
+"""Letters that fit into a pipe that nobody reads yet; the log has the complete message"""
+
+AttemptResult = Literal[
+    "finished", "diverged", "interrupted", "busy", "failed", "refused", "unusable"
+]
+"""`busy`: another process trains there; `refused`: a second attempt would fail in the same way;
+`unusable`: no run can be trained on this machine"""
 
 
-def attempt(job: Job) -> End:
-    """Work on a job; whatever happens becomes an end with a sentence."""
+@dataclass(frozen=True)
+class Job:
+    """A run as a worker gets it: plain values that any machine can read."""
+
+    name: str
+    path: str
+    experiment: dict[str, Any]
+    settings: dict[str, Any] = field(default_factory=dict)
+    root: str | None = None
+    attention: int = 0
+    """Test images on which the attention of the finished run is recorded; 0: it is not"""
+    command: tuple[str, ...] = ("scalednl",)
+    """The command that was typed, for the records"""
+    environment: dict[str, str] = field(default_factory=dict)
+    patience: float = 2.0
+    """Seconds to wait for another process that trains in the folder"""
+
+    @classmethod
+    def of(
+        cls, run: PlannedRun, settings: RunSettings, root: Path | None = None, attention: int = 0
+    ) -> "Job":
+        """The job of a planned run."""
+        return cls(
+            run.name,
+            str(run.path),
+            run.experiment.as_dict(),
+            settings.as_dict(),
+            None if root is None else str(root),
+            attention,
+            tuple(sys.argv),
+        )
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """How one attempt at a run ended."""
+
+    result: AttemptResult
+    message: str = ""
+    """A sentence"""
+
+
+def train(job: Job) -> Attempt:
+    """Train the job's experiment, resuming what its folder has; then record its attention."""
+    import warnings
+
+    from scalednl.lab.machine import use_threads
+    from scalednl.lab.training.run import run
+    from scalednl.lab.training.run_writer import summary
+
+    experiment, settings = Experiment.from_dict(job.experiment), RunSettings(**job.settings)
+    root = None if job.root is None else Path(job.root)
+    use_threads(settings.threads)
+    with warnings.catch_warnings():
+        # torch's note on layouts of 1x1 weights; it costs nothing here.
+        warnings.filterwarnings("ignore", message="Grad strides do not match")
+        outcome = run(experiment, Path(job.path), settings, root=root)
+    assert outcome.status != "running"
+    message = summary(outcome.result)
+    if job.attention and outcome.status == "finished":
+        message += _record_attention(Path(job.path), job.attention, root)
+    return Attempt(outcome.status, message)
+
+
+def _record_attention(path: Path, images: int, root: Path | None) -> str:
+    """Record the attention of a finished run, unless it is there; what failed, as more message."""
+    with RunFolder(path).locked():
+        if is_current(path, images):
+            return ""
+        print("recording its attention", flush=True)
+        from scalednl.lab.attention.record import record_run
+
+        try:
+            record_run(path, images=images, root=root)
+        except Exception as error:
+            # The run itself has finished, so nothing here may make it a failed one.
+            traceback.print_exc()
+            return f"; its attention could not be recorded: {error}"
+    return ""
+
+
+def attempt(job: Job, work: Callable[[Job], Attempt] = train) -> Attempt:
+    """Work on a job; whatever happens becomes a result with a sentence."""
     sys.argv = list(job.command)
     os.environ.update(job.environment)
     print(f"--- {datetime.now(timezone.utc).isoformat(timespec='seconds')}", flush=True)
     patience = time.monotonic() + job.patience
     while True:
         try:
-            return _find(job.work)(job)
+            return work(job)
         except BusyError as error:
             if time.monotonic() >= patience:
-                return End("busy", str(error))
+                return Attempt("busy", str(error))
             time.sleep(POLL_SECONDS)
-        except UsageError as error:
-            return _said(End("refused", str(error)))
         except (CommandError, ValueError) as error:
-            return _said(End("failed", str(error)))
+            print(error, flush=True)
+            return Attempt("refused" if isinstance(error, UsageError) else "failed", str(error))
         except KeyboardInterrupt:
-            return End("interrupted", "interrupted before it began")
+            return Attempt("interrupted", "interrupted")
         except Exception as error:
             traceback.print_exc()
-            return End("failed", f"{type(error).__name__}: {error}")
+            return Attempt("failed", f"{type(error).__name__}: {error}")
 
 
-def train(job: Job) -> End:
-    """Train the job's experiment into its folder, from where it stands."""
-    import warnings
-
-    from scalednl.lab.training.run import run
-    from scalednl.lab.training.run_writer import summary
-
-    experiment, settings = Experiment.from_dict(job.experiment), RunSettings(**job.settings)
-    root = None if job.root is None else Path(job.root)
-    with warnings.catch_warnings():
-        # torch's note on layouts of 1x1 weights; it costs nothing here.
-        warnings.filterwarnings("ignore", message="Grad strides do not match")
-        outcome = run(experiment, Path(job.path), settings, root=root)
-    assert outcome.status != "running"
-    return End(outcome.status, summary(outcome.result))
+def main(work: Callable[[Job], Attempt] = train) -> None:
+    """Work on one job from standard input."""
+    job = Job(**json.loads(sys.stdin.readline()))
+    threading.Thread(target=_stop_with_parent, daemon=True).start()
+    answer = os.dup(1)
+    os.dup2(2, 1)
+    ended = attempt(job, work)
+    ended = replace(ended, message=ended.message[:LONGEST_MESSAGE])
+    os.write(answer, json.dumps(asdict(ended)).encode())
+    sys.exit(0 if ended.result in ("finished", "diverged") else 1)
 
 
-def _find(work: str) -> Callable[[Job], End]:
-    module, _, function = work.partition(":")
-    return getattr(import_module(module), function)
-
-
-def _said(end: End) -> End:
-    print(end.message, flush=True)
-    return end
-
-
-def _end_with_parent() -> None:
-    """Wait for the input to close; only the death of whoever started us closes it."""
+def _stop_with_parent() -> None:
+    """Wait until the input closes, which only happens when the parent has died."""
     while os.read(0, 1024):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-def main() -> None:
-    """One job from standard input."""
-    job = Job.from_json(sys.stdin.readline())
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    answer = os.dup(1)
-    os.dup2(2, 1)
-    end = attempt(job)
-    # Short enough for a pipe that nobody reads yet; the log has it all.
-    end = replace(end, message=end.message[:2000])
-    os.write(answer, json.dumps(asdict(end)).encode())
-    sys.exit(0 if end.how in ("finished", "diverged") else 1)
 
 
 if __name__ == "__main__":

@@ -14,43 +14,43 @@ import pytest
 from scalednl.lab.records.failure import log_tail, read_failure
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.sweep.engine_local import LocalEngine, _environment
-from scalednl.lab.sweep.jobs import JobMaker
 from scalednl.lab.sweep.plan import PlannedRun
-from scalednl.lab.sweep.schedule import Summary, sweep
+from scalednl.lab.sweep.schedule import SweepOutcome, sweep
 from tests.lab.sweep.builders import (
-    MAKER,
-    TRAINER,
     Notes,
     check_training_survives_a_kill,
     made,
+    make_job,
     planned,
 )
 
+TRIVIAL, TRAINING = "tests.lab.sweep.trivial_worker", "tests.lab.sweep.pid_worker"
+
 
 def _sweep(
-    runs: list[PlannedRun], jobs: int = 2, retries: int = 1, maker: JobMaker = MAKER
-) -> tuple[Summary, Notes]:
+    runs: list[PlannedRun], jobs: int = 2, retries: int = 1, worker: str = TRIVIAL
+) -> tuple[SweepOutcome, Notes]:
     notes = Notes()
-    with closing(LocalEngine(jobs)) as engine:
-        return sweep(runs, engine, maker, watcher=notes, retries=retries), notes
+    with closing(LocalEngine(jobs, worker)) as engine:
+        return sweep(runs, engine, make_job, display=notes, retries=retries), notes
 
 
 def test_a_long_message_does_not_block(tmp_path: Path) -> None:
     """A run that fails with more words than a pipe holds has failed, and the sweep ends."""
     summary, _ = _sweep(planned(tmp_path, "a-wordy", "b"), retries=0)
-    assert (list(summary.failed), summary.done) == (["a-wordy"], ("b",))
+    assert (list(summary.failed), summary.finished) == (["a-wordy"], ("b",))
 
 
 def test_one_bad_run_does_not_end_the_others(tmp_path: Path) -> None:
-    """Exceptions, kills and refusals are retried as makes sense, remembered and reported."""
+    """Exceptions and kills are retried, refusals are not; all are remembered and reported."""
     names = ["a", "b-fail", "c-killed", "d-refused", "e-flaky", "f-diverged"]
     summary, notes = _sweep(planned(tmp_path, *names))
-    assert summary.done == ("a", "e-flaky")
+    assert summary.finished == ("a", "e-flaky")
     assert summary.diverged == ("f-diverged",)
     assert summary.exit_code == 1
     assert summary.failed == {
         "b-fail": "RuntimeError: as asked",
-        "c-killed": "its process was killed (SIGKILL, as when memory runs out)",
+        "c-killed": "worker was killed (SIGKILL, as when memory runs out)",
         "d-refused": "this cannot work",
     }
     counts = {name: read_failure(tmp_path / name) for name in names}
@@ -60,7 +60,7 @@ def test_one_bad_run_does_not_end_the_others(tmp_path: Path) -> None:
         "d-refused": 1,
     }
     assert log_tail(tmp_path / "b-fail")[-1] == "RuntimeError: as asked"
-    assert "e-flaky: failed, trying again: RuntimeError: only the first time" in notes.said
+    assert "e-flaky: failed, retrying: RuntimeError: only the first time" in notes.said
     assert made(tmp_path) == ["a", "e-flaky", "f-diverged"]
 
 
@@ -69,8 +69,8 @@ def test_what_is_needed_comes_first(tmp_path: Path) -> None:
     first, second = planned(tmp_path, "first-fail", "other")
     needy = planned(tmp_path, "needy", after=("first-fail",))
     summary, _ = _sweep([*needy, first, second], retries=0)
-    assert summary.blocked == {"needy": "it needs first-fail, which is failed"}
-    assert summary.done == ("other",)
+    assert summary.blocked == {"needy": "needs first-fail, which failed"}
+    assert summary.finished == ("other",)
     good = planned(tmp_path, "good")
     needy = planned(tmp_path, "needy", after=("good",))
     summary, notes = _sweep([*needy, *good])
@@ -79,11 +79,11 @@ def test_what_is_needed_comes_first(tmp_path: Path) -> None:
 
 
 def test_finished_runs_stay(tmp_path: Path) -> None:
-    """What the plan knows as done is not begun; what it does not know is found finished."""
+    """What the plan has as finished is not started; what it does not know is found finished."""
     runs = planned(tmp_path, "a", "b")
     assert _sweep(runs)[0].exit_code == 0
     summary, notes = _sweep([replace(runs[0], state="finished"), runs[1]])
-    assert summary.done == ("a", "b")
+    assert summary.finished == ("a", "b")
     assert notes.said == ["b: was there"]
 
 
@@ -97,8 +97,8 @@ def test_a_run_of_another_process_is_waited_for(tmp_path: Path) -> None:
     timer.start()
     summary, notes = _sweep([run])
     timer.join()
-    assert notes.said[0] == "a: another process is at work on it; waiting for that"
-    assert summary.done == ("a",)
+    assert notes.said[0] == "a: waiting: another process is training it"
+    assert summary.finished == ("a",)
     assert read_failure(run.path) is None
 
 
@@ -108,11 +108,11 @@ from contextlib import closing
 from pathlib import Path
 from scalednl.lab.sweep.engine_local import LocalEngine
 from scalednl.lab.sweep.schedule import sweep
-from tests.lab.sweep.builders import MAKER, Notes, planned
-with closing(LocalEngine(2)) as engine:
+from tests.lab.sweep.builders import Notes, make_job, planned
+with closing(LocalEngine(2, "tests.lab.sweep.trivial_worker")) as engine:
     runs = planned(Path(sys.argv[1]), *sys.argv[2:])
-    summary = sweep(runs, engine, MAKER, watcher=Notes(), retries=0)
-print(len(summary.done), len(summary.left), flush=True)
+    summary = sweep(runs, engine, make_job, display=Notes(), retries=0)
+print(len(summary.finished), len(summary.left), flush=True)
 sys.exit(summary.exit_code)
 """
 
@@ -176,7 +176,7 @@ def test_two_sweeps_share_a_folder(tmp_path: Path) -> None:
 
 def test_training_goes_on_after_a_kill(tmp_path: Path) -> None:
     """A real training whose process is killed goes on where its checkpoint stands."""
-    check_training_survives_a_kill(tmp_path, lambda runs: _sweep(runs, maker=TRAINER)[0])
+    check_training_survives_a_kill(tmp_path, lambda runs: _sweep(runs, worker=TRAINING)[0])
     assert read_failure(tmp_path / "training") is None
 
 

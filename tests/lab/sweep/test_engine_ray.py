@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,16 +21,17 @@ from scalednl.errors import CommandError, UsageError
 from scalednl.lab.records.failure import read_failure
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.sweep.engine_ray import RayEngine
-from scalednl.lab.sweep.jobs import JobMaker
 from scalednl.lab.sweep.plan import PlannedRun
-from scalednl.lab.sweep.schedule import Summary, sweep
+from scalednl.lab.sweep.schedule import SweepOutcome, sweep
+from scalednl.lab.sweep.worker import Attempt, Job
 from tests.lab.sweep.builders import (
-    MAKER,
-    TRAINER,
     Notes,
     check_training_survives_a_kill,
     made,
+    make_job,
     planned,
+    train_with_pid,
+    work,
 )
 
 RUNS = int(os.environ.get("SCALEDNL_RAY_RUNS", "10"))
@@ -48,12 +49,15 @@ def _cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def _sweep(
-    out: Path, runs: list[PlannedRun], maker: JobMaker = MAKER, retries: int = 1
-) -> tuple[Summary, Notes]:
+    out: Path,
+    runs: list[PlannedRun],
+    work: Callable[[Job], Attempt] = work,
+    retries: int = 1,
+) -> tuple[SweepOutcome, Notes]:
     notes = Notes()
-    with closing(RayEngine(out)) as engine:
+    with closing(RayEngine(out, work=work)) as engine:
         assert engine.slots() >= 1
-        return sweep(runs, engine, maker, watcher=notes, retries=retries), notes
+        return sweep(runs, engine, make_job, display=notes, retries=retries), notes
 
 
 class Killer(threading.Thread):
@@ -93,9 +97,9 @@ def test_every_result_once_whatever_is_killed(
     kills = sum(killer.kills.values())
     assert kills > 0
     assert made(tmp_path) == names
-    assert sorted(summary.done) == names
+    assert sorted(summary.finished) == names
     assert summary.exit_code == 0
-    ends = [line for line in notes.said if ": failed, trying again" not in line]
+    ends = [line for line in notes.said if ": failed, retrying" not in line]
     assert Counter(line.partition(":")[0] for line in ends) == Counter(names)
     said = capsys.readouterr()
     assert "worker died" not in said.out + said.err
@@ -107,7 +111,7 @@ def test_failures_are_told(tmp_path: Path) -> None:
     """Exceptions are retried, refusals are not; a run that kills its worker is given up at last."""
     names = ("a-flaky", "b-refused", "c-killed", "d-diverged")
     summary, _ = _sweep(tmp_path, planned(tmp_path, *names), retries=1)
-    assert summary.done == ("a-flaky",)
+    assert summary.finished == ("a-flaky",)
     assert summary.diverged == ("d-diverged",)
     assert set(summary.failed) == {"b-refused", "c-killed"}
     assert summary.failed["c-killed"].startswith("WorkerCrashedError")
@@ -119,7 +123,7 @@ def test_failures_are_told(tmp_path: Path) -> None:
 
 def test_a_training_goes_on_after_its_worker_is_lost(tmp_path: Path) -> None:
     """Ray begins a real training again, which goes on where its checkpoint stands."""
-    check_training_survives_a_kill(tmp_path, lambda runs: _sweep(tmp_path, runs, TRAINER)[0])
+    check_training_survives_a_kill(tmp_path, lambda runs: _sweep(tmp_path, runs, train_with_pid)[0])
 
 
 def test_a_signal_reaches_the_runs(tmp_path: Path) -> None:
@@ -130,7 +134,7 @@ def test_a_signal_reaches_the_runs(tmp_path: Path) -> None:
     assert summary.exit_code == 130
     assert sorted(summary.left) == names
     assert any(line.endswith(": signal 2") for line in notes.said)
-    assert any(line.endswith(": taken out of the line") for line in notes.said)
+    assert any(line.endswith(": removed from the queue") for line in notes.said)
 
 
 def _interrupt_when_begun(out: Path) -> None:
@@ -149,7 +153,7 @@ def test_a_lost_worker_that_still_holds_the_lock(tmp_path: Path) -> None:
     timer.start()
     summary, notes = _sweep(tmp_path, [run])
     timer.join()
-    assert summary.done == ("a",)
+    assert summary.finished == ("a",)
     assert notes.said == ["a: made"]
 
 
@@ -157,8 +161,8 @@ def test_a_folder_that_workers_do_not_see(tmp_path: Path) -> None:
     """The sweep ends with a sentence that names the folder."""
     with closing(RayEngine(tmp_path / "out")) as engine:
         engine._mark.unlink()
-        with pytest.raises(CommandError, match=r"does not see .*out: choose a folder with --out"):
-            sweep(planned(tmp_path / "out", "a"), engine, MAKER, watcher=Notes())
+        with pytest.raises(CommandError, match=r"cannot see .*out: choose a folder with --out"):
+            sweep(planned(tmp_path / "out", "a"), engine, make_job, display=Notes())
 
 
 def test_ray_is_an_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,5 +176,7 @@ def test_a_cluster_too_small(tmp_path: Path) -> None:
     """A run that would never fit into a cluster of our own is refused."""
     with closing(RayEngine(tmp_path)) as engine:
         engine._cpus = 1000.0
-        with pytest.raises(UsageError, match="--cpus 1000 is more than the"):
+        with pytest.raises(
+            UsageError, match=r"--cpus must be at most .* what this machine has, got 1000"
+        ):
             engine._check_size()

@@ -6,47 +6,47 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from scalednl.lab.sweep.board import Board
-from scalednl.lab.sweep.display import Watch
+from scalednl.lab.sweep.display import SweepDisplay
+from scalednl.lab.sweep.schedule import SweepState
 from tests.lab.sweep.builders import planned
 
 
-def _board(out: Path) -> Board:
+def _state(out: Path) -> SweepState:
     runs = planned(out, "a", "b", "c", "d")
-    board = Board(runs)
+    state = SweepState(runs)
     for run in runs[:2]:
-        board.set(run, "running")
-    board.see({"a", "b"})
-    board.set(runs[0], "finished")
-    board.seconds["a"] = 20.0
+        state.change(run, "running")
+    state.set_at_work({"a", "b"})
+    state.change(runs[0], "finished")
+    state.seconds["a"] = 20.0
     (out / "b").mkdir()
     (out / "b" / "epochs.jsonl").write_text("{}\n" * 82)
-    return board
+    return state
 
 
 def test_the_table_counts_and_estimates(tmp_path: Path) -> None:
     """Counts, the epochs of running runs, and the time left at the pace of those that ended."""
-    board = _board(tmp_path)
-    watch = Watch(lambda _: 10.0, width=2)
+    state = _state(tmp_path)
+    display = SweepDisplay(lambda _: 10.0, width=2)
     page = io.StringIO()
-    Console(file=page, width=100).print(watch._draw(board))
+    Console(file=page, width=100).print(display._draw(state))
     assert "b  epoch 82/164" in page.getvalue()
     # One ended in 20 s instead of 10; 2.5 are left, two at a time.
-    assert "1 done · 1 running · 2 waiting · 0 failed · about 25 s left" in page.getvalue()
+    assert "1 finished · 1 running · 2 waiting · 0 failed · about 25 s left" in page.getvalue()
 
 
 def test_a_log_gets_a_line_for_what_happens(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without a terminal nothing is drawn, and every line says how far the sweep is."""
-    board = _board(tmp_path)
-    with Watch(lambda _: 10.0) as watch:
-        watch.update(board)
-        watch.say(board, board.runs["a"], "finished: [so far]")
+    state = _state(tmp_path)
+    with SweepDisplay(lambda _: 10.0) as display:
+        display.update(state)
+        display.report(state, state.runs["a"], "finished: [so far]")
     assert capsys.readouterr().out == "[1/4] a: finished: [so far]; about 50 s left\n"
 
 
 def test_the_longest_run_is_waited_for(tmp_path: Path) -> None:
     """More places than runs make none of them quicker."""
-    board = Board(planned(tmp_path, "a", "b"))
-    assert Watch(lambda _: 10.0, width=8)._left(board) == 10.0
+    state = SweepState(planned(tmp_path, "a", "b"))
+    assert SweepDisplay(lambda _: 10.0, width=8)._left(state) == 10.0

@@ -1,0 +1,188 @@
+"""Tables and figures of the paper again: plan, training, attention, page. Imports no torch."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from scalednl.errors import UsageError
+from scalednl.lab.config import RunSettings
+from scalednl.lab.config.limits import check_at_least
+from scalednl.lab.config.settings import Device, Precision
+from scalednl.lab.paper.scales import ScaleName
+
+if TYPE_CHECKING:
+    from scalednl.lab.paper.grids import Artefact
+    from scalednl.lab.paper.hours import Rates
+    from scalednl.lab.paper.scales import Scale
+    from scalednl.lab.sweep.plan import Plan, PlannedRun
+    from scalednl.lab.sweep.schedule import Engine, SweepOutcome
+
+MAPS = "figure1_attention_maps"
+IMAGES = 500
+"""Test images on which attention is scored"""
+
+
+@dataclass(frozen=True)
+class ReproduceOptions:
+    """How tables and figures are reproduced."""
+
+    scale: ScaleName = "smoke"
+    """How much of the paper: generated images in minutes, CIFAR in hours, or everything"""
+    engine: Literal["local", "ray"] = "local"
+    """Processes on this machine, or a Ray cluster"""
+    jobs: int = 1
+    """Runs at a time on this machine"""
+    threads: int | None = None
+    """Processor threads per run; its share of the cores if not given"""
+    seeds: int | None = None
+    """Seeds per cell; the scale's own number if not given"""
+    retries: int = 2
+    """How often a failed run is tried again"""
+    out: Path | None = None
+    """Folder for the runs; runs/reproduce-SCALE if not given"""
+    root: Path | None = None
+    """Folder of the data sets; $SCALEDNL_DATA or the platform's cache folder if not given"""
+    device: Device = "auto"
+    """"auto" uses a GPU if there is one"""
+    precision: Precision = "fp32"
+    """bf16 and fp16 are mixed precision"""
+    address: str | None = None
+    """Address of a running Ray cluster; $RAY_ADDRESS, or a new cluster if not given"""
+    cpus: float = 1.0
+    """Processors of the cluster per run"""
+    gpus: float = 0.0
+    """GPUs of the cluster per run; 0.25 puts four runs on one"""
+    report: bool = True
+    """Write report.html when all runs have ended"""
+
+    def __post_init__(self) -> None:
+        check_at_least(1, jobs=self.jobs, threads=self.threads, seeds=self.seeds)
+        check_at_least(0, retries=self.retries, cpus=self.cpus, gpus=self.gpus)
+        if self.engine == "ray" and self.jobs != 1:
+            raise UsageError("--jobs is for --engine local: use --cpus and --gpus with ray")
+        if self.engine == "local" and (self.address, self.cpus, self.gpus) != (None, 1.0, 0.0):
+            raise UsageError("--address, --cpus and --gpus are for --engine ray")
+
+    @property
+    def folder(self) -> Path:
+        """Folder for the runs."""
+        return self.out or Path("runs") / f"reproduce-{self.scale}"
+
+    @property
+    def run_threads(self) -> int:
+        """Threads of one run."""
+        from scalednl.lab.machine import cores
+
+        if self.threads is not None:
+            return self.threads
+        return max(1, int(self.cpus) if self.engine == "ray" else cores() // self.jobs)
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """Tables and figures at a scale, the runs that they need, and how fast runs are here."""
+
+    chosen: "list[Artefact]"
+    scale: "Scale"
+    plan: "Plan"
+    rates: "Rates"
+
+
+def plan_reproduction(names: Sequence[str], options: ReproduceOptions) -> Reproduction:
+    """Which runs tables and figures need, and which of them the folder already has."""
+    from scalednl.lab.paper.artefacts import artefacts, find_artefacts
+    from scalednl.lab.paper.hours import rates
+    from scalednl.lab.paper.scales import SCALES
+    from scalednl.lab.sweep.plan import make_plan
+
+    if not names:
+        raise UsageError(
+            f"name what to reproduce: {', '.join(artefacts())}, controls, evidence or all"
+        )
+    chosen, scale, out = find_artefacts(list(names)), SCALES[options.scale], options.folder
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"{out} is not a folder: choose another one with --out")
+    plan = make_plan(chosen, scale, out, options.seeds, options.precision)
+    if not plan.runs:
+        raise UsageError(f"{', '.join(names)} has no runs at the scale {scale.name}")
+    return Reproduction(chosen, scale, plan, rates(plan.found, options.run_threads))
+
+
+def reproduce(names: Sequence[str], options: ReproduceOptions | None = None) -> "SweepOutcome":
+    """Train all runs that tables and figures need, and write the report.
+
+    Runs that several tables need are trained once, and those that the folder has are kept. The
+    attention of the runs of Figure 1 is recorded as soon as each of them has finished.
+    """
+    options = options or ReproduceOptions()
+    planned = plan_reproduction(names, options)
+    _check_data(planned.plan, options.root)
+    outcome = _sweep(planned, options)
+    if options.report and not outcome.signal:
+        from scalednl.lab.report.write import write_report
+
+        page = write_report([options.folder], options.folder / "report.html")
+        outcome = replace(outcome, page=page)
+    return outcome
+
+
+def needs_attention(run: "PlannedRun") -> bool:
+    """Whether Figure 1 shows what the blocks of this run attend to."""
+    return MAPS in run.artefacts and run.experiment.block.blocks > 0
+
+
+def _check_data(plan: "Plan", root: Path | None) -> None:
+    """Raise before anything starts if a data set is missing."""
+    from scalednl.lab.config.experiment import GENERATED
+
+    needed = {run.experiment.data for run in plan.runs if not run.has_ended} - GENERATED.keys()
+    if needed:
+        from scalednl.lab.data import store
+
+        for name in sorted(needed):
+            store.find(store.data_root(root), name)
+
+
+def _sweep(planned: Reproduction, options: ReproduceOptions) -> "SweepOutcome":
+    from scalednl.lab.records.attention import is_current
+    from scalednl.lab.sweep.display import SweepDisplay
+    from scalednl.lab.sweep.schedule import sweep
+    from scalednl.lab.sweep.worker import Job
+
+    # Ray gives a worker as many threads as it has CPUs, on machines that may have more than ours.
+    threads = options.threads if options.engine == "ray" else options.run_threads
+    settings = RunSettings(device=options.device, precision=options.precision, threads=threads)
+
+    def make_job(run: "PlannedRun") -> Job:
+        return Job.of(run, settings, options.root, IMAGES if needs_attention(run) else 0)
+
+    def is_complete(run: "PlannedRun") -> bool:
+        return not needs_attention(run) or is_current(run.path, IMAGES)
+
+    runs = planned.plan.runs
+    idle = all(run.has_ended and is_complete(run) for run in runs)
+    with (
+        closing(_engine(options, idle)) as engine,
+        SweepDisplay(planned.rates.seconds, engine.slots()) as display,
+    ):
+        return sweep(
+            runs,
+            engine,
+            make_job,
+            display=display,
+            retries=options.retries,
+            is_complete=is_complete,
+        )
+
+
+def _engine(options: ReproduceOptions, idle: bool) -> "Engine":
+    """The engine of the options; with nothing to do, the one that starts at once."""
+    if options.engine == "local" or idle:
+        from scalednl.lab.sweep.engine_local import LocalEngine
+
+        return LocalEngine(options.jobs)
+    from scalednl.lab.sweep.engine_ray import RayEngine
+
+    return RayEngine(options.folder, address=options.address, cpus=options.cpus, gpus=options.gpus)

@@ -1,0 +1,123 @@
+"""`scalednl reproduce` as a person meets it."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scalednl.lab.paper.artefacts import artefacts
+from scalednl.lab.paper.grids import Artefact, Cell
+from scalednl.lab.paper.scales import SCALES, PaperSetting
+from tests.lab.training.builders import small
+from tests.support import call_scalednl, run_scalednl
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["table3"], 2, "did you mean 'table3_heads'"),
+        ([], 2, "name what to reproduce: table1_importance"),
+        (["all", "--scale", "large"], 2, "smoke"),
+        (["all", "--jobs", "0"], 2, "--jobs must be at least 1, got 0"),
+        (["all", "--seeds", "0"], 2, "--seeds must be at least 1, got 0"),
+        (["all", "--retries", "-1"], 2, "--retries must be at least 0, got -1"),
+        (["all", "--json"], 2, "--json is for --plan: add --plan"),
+        (["all", "--gpus", "0.5"], 2, "are for --engine ray"),
+        (["all", "--engine", "ray", "--jobs", "2"], 2, "--jobs is for --engine local"),
+        (["all", "--threads", "100000"], 2, "on this machine, got 100000"),
+        (["table3_heads", "--scale", "lite"], 1, "scalednl data get cifar10"),
+        (["all", "--out", "/proc/nowhere"], 1, "cannot be written"),
+        (["all", "--out", "/dev/null"], 2, "is not a folder"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_mistakes_are_one_sentence(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    code: int,
+    said: str,
+) -> None:
+    """Each names what was passed and what would work; nothing is begun."""
+    places = ["--root", str(tmp_path / "data")]
+    if "--out" not in arguments:
+        places += ["--out", str(tmp_path / "runs")]
+    found, text = call_scalednl(monkeypatch, capsys, "reproduce", *arguments, *places)
+    assert found == code, text
+    assert said in text
+    assert "Traceback" not in text
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_plan_loads_no_torch(tmp_path: Path) -> None:
+    """--plan prints every run or, with --json, values; the example of the help works."""
+    code = (
+        "import sys; from scalednl.lab.cli import main; main(); assert 'torch' not in sys.modules"
+    )
+    command = ["reproduce", "table3_heads", "--scale", "paper", "--plan", "--out", str(tmp_path)]
+    run = _python(code, *command)
+    assert "140 runs: 0 done, 140 to do (140 waiting)" in run
+    assert "on the paper's GPU: " in run
+    values = json.loads(run_scalednl(*command, "--json").stdout)
+    assert len(values["runs"]) == 140
+    assert "scalednl reproduce table1_importance" in run_scalednl("reproduce", "--help").stdout
+    assert not list(tmp_path.iterdir())
+
+
+def _python(code: str, *arguments: str) -> str:
+    run = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
+    )
+    return run.stdout
+
+
+@pytest.fixture
+def _little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One table of one run of a second."""
+    cell = Cell("scaled", "base", PaperSetting("cifar10", "preresnet56", "scaled"))
+    little = Artefact("little", "Little", "", (cell,))
+    monkeypatch.setitem(artefacts(), "little", little)
+    changes = {"epochs": 1, "batch": 32, "pairs": small().pairs}
+    scale = replace(SCALES["smoke"], seeds=1, changes=changes)
+    monkeypatch.setitem(SCALES, "smoke", scale)
+
+
+@pytest.mark.usefixtures("_little", "unchecked_shapes")
+def test_reproduce_ends_with_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Runs are trained, told and left alone the second time; the last line is the page's path."""
+    command = ["reproduce", "little", "--out", str(tmp_path), "--threads", "1"]
+    code, text = call_scalednl(monkeypatch, capsys, *command)
+    assert code == 0, text
+    lines = text.splitlines()
+    assert lines[0].startswith("[1/1] pairs-scaled-heads-1-allx1-seed0: finished: test error")
+    assert lines[-2] == "1 run: 1 finished, 0 diverged, 0 failed, 0 left"
+    assert Path(lines[-1]) == tmp_path / "report.html"
+    assert (tmp_path / "report.html").is_file()
+    result = json.loads((tmp_path / "pairs-scaled-heads-1-allx1-seed0" / "result.json").read_text())
+    assert result["origin"]["command"].startswith("scalednl reproduce little")
+    code, text = call_scalednl(monkeypatch, capsys, *command, "--no-report")
+    assert (code, text.splitlines()) == (0, lines[-2:-1])
+
+
+@pytest.mark.usefixtures("_little", "unchecked_shapes")
+def test_failed_runs_are_shown_with_their_logs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 1, the sentence, the end of the log, and the command to resume with."""
+    command = ["reproduce", "little", "--out", str(tmp_path), "--retries", "0"]
+    command += ["--device", "cpu", "--precision", "fp16"]
+    code, text = call_scalednl(monkeypatch, capsys, *command, "--no-report")
+    assert code == 1
+    sentence = "fp16 training needs a GPU: use --precision bf16 on a CPU"
+    assert f"failed: pairs-scaled-heads-1-allx1-seed0: {sentence}" in text
+    assert f"  | {sentence}" in text
+    assert f"Resume with: scalednl reproduce little --out {tmp_path}" in text
+    code, text = call_scalednl(monkeypatch, capsys, *command, "--plan")
+    assert code == 0
+    assert f"failed: {sentence}" in text
