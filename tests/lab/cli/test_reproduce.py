@@ -115,7 +115,7 @@ def test_failed_runs_are_shown_with_their_logs(
     code, text = call_scalednl(monkeypatch, capsys, *command, "--no-report")
     assert code == 1
     sentence = "fp16 training needs a GPU: use --precision bf16 on a CPU"
-    assert f"failed: pairs-scaled-heads-1-allx1-seed0: {sentence}" in text
+    assert f"failed: pairs-scaled-heads-1-allx1-seed0-fp16: {sentence}" in text
     assert f"  | {sentence}" in text
     assert f"Resume with: scalednl reproduce little --out {tmp_path}" in text
     code, text = call_scalednl(monkeypatch, capsys, *command, "--plan")
