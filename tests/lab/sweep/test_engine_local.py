@@ -28,9 +28,13 @@ TRIVIAL, TRAINING = "tests.lab.sweep.trivial_worker", "tests.lab.sweep.pid_worke
 
 
 def _sweep(
-    runs: list[PlannedRun], jobs: int = 2, retries: int = 1, worker: str = TRIVIAL
+    runs: list[PlannedRun],
+    jobs: int = 2,
+    retries: int = 1,
+    worker: str = TRIVIAL,
+    notes: Notes | None = None,
 ) -> tuple[SweepOutcome, Notes]:
-    notes = Notes()
+    notes = notes or Notes()
     with closing(LocalEngine(jobs, worker)) as engine:
         return sweep(runs, engine, make_job, display=notes, retries=retries), notes
 
@@ -91,13 +95,19 @@ def test_a_run_of_another_process_is_waited_for(tmp_path: Path) -> None:
     """A locked run is neither begun nor failed; when the lock opens it is gone on with."""
     (run,) = planned(tmp_path, "a")
     run.path.mkdir()
-    held = RunFolder(run.path).locked()
+    notes, held = Notes(), RunFolder(run.path).locked()
     held.__enter__()
-    timer = threading.Timer(3, held.__exit__, (None, None, None))
-    timer.start()
-    summary, notes = _sweep([run])
-    timer.join()
-    assert notes.said[0] == "a: waiting: another process is training it"
+
+    def release() -> None:
+        while not notes.said:
+            time.sleep(0.05)
+        held.__exit__(None, None, None)
+
+    thread = threading.Thread(target=release)
+    thread.start()
+    summary, _ = _sweep([run], notes=notes)
+    thread.join()
+    assert notes.said == ["a: waiting: another process is training it", "a: made"]
     assert summary.finished == ("a",)
     assert read_failure(run.path) is None
 

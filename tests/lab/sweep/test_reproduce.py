@@ -14,7 +14,7 @@ from scalednl.lab.paper.scales import SCALES, PaperSetting
 from scalednl.lab.sweep import reproduce
 from tests.lab.training.builders import small
 
-SCALED, PLAIN = "pairs-scaled-heads-1-allx1-seed0", "pairs-plain-seed0"
+SCALED, PLAIN = "pairs-scaled-heads-1-allx1-seed0", "pairs-plain-allx1-seed0"
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def _little(monkeypatch: pytest.MonkeyPatch) -> None:
         Cell(kind, "base", PaperSetting("cifar10", "preresnet56", kind))
         for kind in ("scaled", "plain")
     )
-    monkeypatch.setitem(artefacts(), reproduce.MAPS, Artefact(reproduce.MAPS, "", "", cells))
+    monkeypatch.setitem(artefacts(), "little", Artefact(reproduce.MAPS, "", "", cells))
     changes = {"epochs": 1, "batch": 32, "pairs": small().pairs}
     monkeypatch.setitem(SCALES, "smoke", replace(SCALES["smoke"], seeds=1, changes=changes))
     monkeypatch.setattr(reproduce, "IMAGES", 10)
@@ -35,7 +35,7 @@ def test_attention_is_recorded_when_its_run_has_finished(
 ) -> None:
     """The worker of a run records it, without a report too; a lost record is made again."""
     options = ReproduceOptions(out=tmp_path, threads=1, report=False)
-    outcome = reproduce_of_the_lab([reproduce.MAPS], options)
+    outcome = reproduce_of_the_lab(["little"], options)
     assert set(outcome.finished) == {SCALED, PLAIN}
     assert (outcome.exit_code, outcome.page) == (0, None)
     record = tmp_path / SCALED / "attention" / "attention.json"
@@ -45,7 +45,7 @@ def test_attention_is_recorded_when_its_run_has_finished(
     record.unlink()
     trained = (tmp_path / SCALED / "result.json").stat().st_mtime_ns
     capsys.readouterr()
-    assert reproduce_of_the_lab([reproduce.MAPS], options).exit_code == 0
+    assert reproduce_of_the_lab(["little"], options).exit_code == 0
     assert record.is_file()
     assert (tmp_path / SCALED / "result.json").stat().st_mtime_ns == trained
     lines = capsys.readouterr().out.splitlines()
@@ -59,7 +59,7 @@ def test_attention_that_cannot_be_recorded_fails_no_run(
     options = ReproduceOptions(out=tmp_path, threads=1)
     (tmp_path / SCALED).mkdir()
     (tmp_path / SCALED / "attention").write_text("a file where a folder should be")
-    outcome = reproduce_of_the_lab([reproduce.MAPS], options)
+    outcome = reproduce_of_the_lab(["little"], options)
     assert set(outcome.finished) == {SCALED, PLAIN}
     assert outcome.page == tmp_path / "report.html"
     assert outcome.page.is_file()

@@ -20,7 +20,6 @@ from typing import Any, Literal
 
 from scalednl.errors import CommandError, UsageError
 from scalednl.lab.config import Experiment, RunSettings
-from scalednl.lab.records.attention import is_current
 from scalednl.lab.records.run import BusyError, RunFolder
 from scalednl.lab.sweep.plan import PlannedRun
 
@@ -101,6 +100,8 @@ def train(job: Job) -> Attempt:
 
 def _record_attention(path: Path, images: int, root: Path | None) -> str:
     """Record the attention of a finished run, unless it is there; what failed, as more message."""
+    from scalednl.lab.records.attention import is_current
+
     with RunFolder(path).locked():
         if is_current(path, images):
             return ""
