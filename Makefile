@@ -12,7 +12,7 @@ help:
 	@echo "make test    set up, then run every test"
 	@echo "make check   set up, then format check, lint, types and every test"
 	@echo "make soak    set up, then kill a training 20 times and workers of 200 runs (10 minutes)"
-	@echo "make bench   set up, then measure what the block costs here (11 minutes)"
+	@echo "make bench   set up, then run every benchmark and judge the project's goals (20 minutes)"
 	@echo "make results write the page, tables and figures of results/ from its records"
 	@echo "make format  rewrite the code in the house's format"
 	@echo "make peers   set up, then install what tests and benchmarks compare with"
@@ -69,12 +69,21 @@ format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# Each command is printed before it runs. BENCH passes options on: make bench BENCH=--quick
+BENCH_OUT ?= build/bench
+BENCH ?=
+RUN_BENCH = $(BENCH) --out $(BENCH_OUT)
+
 bench: setup
-	$(BIN)/scalednl bench orders
-	$(BIN)/scalednl bench table3
-	$(BIN)/scalednl bench scaling
-	$(BIN)/scalednl bench planner
-	$(BIN)/scalednl bench peers
+	$(BIN)/scalednl bench orders $(RUN_BENCH)
+	$(BIN)/scalednl bench table3 $(RUN_BENCH)
+	$(BIN)/scalednl bench scaling $(RUN_BENCH)
+	$(BIN)/python -m benchmarks.inference $(RUN_BENCH)
+	$(BIN)/python -m benchmarks.planner $(RUN_BENCH)
+	$(BIN)/python -m benchmarks.training_loop $(RUN_BENCH)
+	$(BIN)/python -m benchmarks.export $(RUN_BENCH)
+	$(BIN)/python -m benchmarks.peers $(RUN_BENCH)
+	$(BIN)/python -m benchmarks.goals $(BENCH_OUT)
 
 results: setup
 	$(BIN)/python -m scripts.results

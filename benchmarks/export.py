@@ -1,43 +1,52 @@
 """The latency of exported blocks in onnxruntime: scaled against softmax, 64 x 64, 128 channels.
 
-python benchmarks/export.py
+python -m benchmarks.export
 """
 
-import sys
 import tempfile
 from pathlib import Path
 
 import onnxruntime
 import torch
 
+from benchmarks.command import main
+from benchmarks.records import ExportRecord, Repeats
 from scalednl import NonLocal2d, export_model
 from scalednl.lab.bench.measure import Step, timings
+from scalednl.lab.bench.options import BenchOptions
+from scalednl.lab.bench.session import Session
+from scalednl.lab.console import print_table
 
-THREADS, REPEATS, TARGET = 2, 9, 0.2
+CHANNELS, SIDE = 128, 64
 
 
-def main() -> None:
+def run(options: BenchOptions) -> ExportRecord:
     """Export both, check both, run both in turn."""
-    torch.set_num_threads(THREADS)
-    x = torch.randn(1, 128, 64, 64)
+    session = Session(ExportRecord.KIND, options)
+    repeats = options.runs(usual=9)
+    x = torch.randn(1, CHANNELS, SIDE, SIDE)
     steps: dict[str, Step] = {}
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, session.step("exporting and running both"):
         for attention in ("scaled", "softmax"):
-            block = NonLocal2d(128, attention=attention, heads=4, norm_init=1.0)
+            block = NonLocal2d(CHANNELS, attention=attention, heads=4, norm_init=1.0)
             path = Path(folder) / f"{attention}.onnx"
             print(export_model(block, path, x))
-            options = onnxruntime.SessionOptions()
-            options.intra_op_num_threads = THREADS
-            session = onnxruntime.InferenceSession(path, options)
-            feed = {session.get_inputs()[0].name: x.numpy()}
-            steps[attention] = lambda session=session, feed=feed: session.run(None, feed)  # type: ignore[misc]
-        times = {name: timing.median for name, timing in timings(steps, REPEATS).items()}
-    ratio = times["scaled"] / times["softmax"]
-    for name, seconds in times.items():
-        print(f"{name:<8} {seconds * 1e3:7.1f} ms")
-    print(f"scaled / softmax = {ratio:.3f} (<= {TARGET})")
-    sys.exit(ratio > TARGET)
+            threads = onnxruntime.SessionOptions()
+            threads.intra_op_num_threads = torch.get_num_threads()
+            network = onnxruntime.InferenceSession(path, threads)
+            feed = {network.get_inputs()[0].name: x.numpy()}
+            steps[attention] = lambda network=network, feed=feed: network.run(None, feed)  # type: ignore[misc]
+        times = timings(steps, repeats)
+    print_table(["attention", "ms"], [[name, str(time)] for name, time in times.items()])
+    record = ExportRecord(
+        **session.header(),
+        settings=Repeats(repeats),
+        scaled=times["scaled"],
+        softmax=times["softmax"],
+    )
+    session.finish(record, {})
+    return record
 
 
 if __name__ == "__main__":
-    main()
+    main(run)

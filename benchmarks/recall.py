@@ -1,6 +1,6 @@
 """What `recall` asks of attention: errors by colours and head width, and without queries.
 
-python benchmarks/recall.py --colours 6 --width 8 --attention softmax --out FOLDER
+python -m benchmarks.recall --colours 6 --width 8 --attention softmax --out FOLDER
 
 Trains one network and prints its test error, the error when every row of the attention map is
 replaced by the mean over all rows (so that all queries see the same), and the error of a network

@@ -23,7 +23,7 @@ LONG_FILES = (
     "tests/test_traced.py",
     "tests/lab/report/test_hostile.py",
     "tests/lab/sweep/test_engine_ray.py",
-    "tests/lab/bench/test_commands.py",
+    "tests/lab/bench/test_table3.py",
     "tests/lab/training/test_processes.py",
     "tests/lab/attention/test_record.py",
 )

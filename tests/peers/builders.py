@@ -4,7 +4,7 @@ from types import ModuleType
 
 import pytest
 
-from scalednl.lab.bench import torchvision_operators
+from benchmarks import torchvision_operators
 
 MISSING = "{} is not installed: run `make peers`"
 

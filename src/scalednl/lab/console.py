@@ -78,6 +78,17 @@ def duration(seconds: float) -> str:
     return f"{hours // 24} d {hours % 24:02} h"
 
 
+def short_bytes(size: float) -> str:
+    """A number of bytes in KiB, MiB or GiB."""
+    unit, scale = next(
+        (unit, scale)
+        for unit, scale in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
+        if size >= scale or unit == "KiB"
+    )
+    value = size / scale
+    return f"{value:.0f} {unit}" if value >= 100 or unit == "KiB" else f"{value:.1f} {unit}"
+
+
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table, and an empty line after it."""
     print(f"{table_text(head, rows)}\n", flush=True)

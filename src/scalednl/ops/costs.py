@@ -7,7 +7,7 @@ anyway, and vectors of one number per channel.
 `work` is what the planner compares, in multiply-adds. Products with a side narrower than `NARROW`
 count as if it were that wide, because vector units then run partly empty; and every number moved
 to or from memory beside the products counts as `MOVE` multiply-adds. The two constants were fitted
-to measurements (`scalednl bench planner`), and the choice is not sensitive to them.
+to measurements (`python -m benchmarks.planner`), and the choice is not sensitive to them.
 """
 
 from typing import NamedTuple

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import pytest
-import torch
 from torch import Tensor
 
 from scalednl.blocks import NonLocal2d
@@ -14,9 +13,9 @@ from scalednl.lab.bench.agreement import (
     sampled_error,
     training_error,
 )
+from scalednl.lab.bench.blocks import features, make_block
 from scalednl.lab.bench.networks import Variant, images
-from scalednl.lab.bench.peer_list import PEERS, TorchAttention
-from scalednl.lab.bench.shapes import METHODS, features, make_block
+from scalednl.lab.records.methods import METHODS
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -51,21 +50,11 @@ def test_a_wrong_block_is_noticed(measure: Callable[..., float]) -> None:
         require(float("nan"), "auto")
 
 
-@pytest.mark.parametrize("rows", [False, True])
-def test_a_network_agrees_and_a_wrong_one_is_noticed(rows: bool) -> None:
+@pytest.mark.parametrize("method", ["associative", "associative, rows"])
+def test_a_network_agrees_and_a_wrong_one_is_noticed(method: str) -> None:
     """Scores and gradients of a network are those with the literal equations in its blocks."""
-    network = Variant("associative", 4, order="associative", rows=rows).network()
+    network = Variant(method, 4).network()
     assert network_error(network, *images(2)) < 1e-9
     block = next(module for module in network.modules() if isinstance(module, NonLocal2d))
     block.__class__ = _Wrong
     assert network_error(network, *images(2)) > 1e-4
-
-
-def test_torch_attention_is_the_papers_softmax() -> None:
-    """What one writes with torch alone gives the paper's softmax attention."""
-    peer = next(peer for peer in PEERS if peer.literal is not None)
-    module = peer.create(16)
-    assert isinstance(module, TorchAttention)
-    x, _ = features(2, 16, 5)
-    assert peer.literal is not None
-    torch.testing.assert_close(module(x), peer.literal(module, x))

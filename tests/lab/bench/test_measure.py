@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from scalednl.lab.bench.measure import (
-    fastest,
     inference_step,
     interleaved,
     relative_error,
@@ -24,12 +23,6 @@ def test_steps_take_turns_after_a_warm_up() -> None:
     times = interleaved(steps, repeats=3, warm_up=2)
     assert "".join(calls) == "aabb" + "ababab"
     assert {name: len(runs) for name, runs in times.items()} == {"a": 3, "b": 3}
-
-
-def test_summaries() -> None:
-    """The best and the median run of each step."""
-    times = {"a": [3.0, 1.0, 2.0], "b": [5.0, 5.0, 9.0]}
-    assert fastest(times) == {"a": 1.0, "b": 5.0}
 
 
 class _Square(nn.Module):

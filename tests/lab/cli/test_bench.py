@@ -1,18 +1,21 @@
 """`scalednl bench` as a person meets it."""
 
+import re
+
 import pytest
 
 from tests.support import run_scalednl
 
-COMMANDS = ("table3", "scaling", "peers", "planner", "orders")
+COMMANDS = ("table3", "scaling", "orders")
 
 
 def test_help_names_every_benchmark() -> None:
-    """`scalednl bench --help` lists them."""
+    """`scalednl bench --help` lists what interests a user, and nothing that judges this project."""
     run = run_scalednl("bench", "--help")
     assert run.returncode == 0
-    for command in COMMANDS:
-        assert command in run.stdout
+    listed = re.search(r"\{(.*?)\}", run.stdout)
+    assert listed is not None
+    assert set(listed[1].split(",")) == set(COMMANDS)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -28,11 +31,11 @@ def test_help_of_a_benchmark_has_an_example_and_the_common_options(command: str)
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["table3", "--repeats", "3"], "--repeats 3 is too few for a ratio: give 5 or more"),
-        (["table3", "--batch", "1"], "--batch 1 is too small for batch norm: give 2 or more"),
+        (["table3", "--repeats", "3"], "--repeats must be at least 5, got 3"),
+        (["table3", "--batch", "1"], "--batch must be at least 2 for batch norm, got 1"),
         (
             ["scaling", "--budget", "4GB"],
-            "--budget 4GB is no size: give one such as 4GiB or 512MiB",
+            "--budget must be a size such as 4GiB or 512MiB, got 4GB",
         ),
     ],
 )

@@ -1,7 +1,7 @@
 """No number on a red gate: what is about to be timed is compared with the literal equations.
 
-Blocks are compared with `ops.reference` in value and gradient where the whole map fits in memory,
-and at a sample of query pixels, which attend to all others, where it does not.
+Blocks are compared with `ops.reference` in value and gradient where the complete map fits in
+memory, and at a sample of query pixels, which attend to all others, where it does not.
 """
 
 import copy
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from scalednl.blocks import NonLocal2d
 from scalednl.errors import CommandError
 from scalednl.lab.bench.measure import relative_error
+from scalednl.models.probe import evaluating
 from scalednl.ops import reference
 
 TOLERANCE = 1e-4
@@ -23,7 +24,7 @@ QUERIES = 64
 
 
 def require(error: float, what: str, tolerance: float = TOLERANCE) -> float:
-    """The error, if it is small enough to go on; NaN is not."""
+    """The error, if it is small enough to continue; NaN is not."""
     if not error <= tolerance:
         raise CommandError(
             f"{what} is {error:.1e} away from the paper's equations, so it is not timed: "
@@ -65,10 +66,9 @@ def sampled_error(block: NonLocal2d, x: Tensor, queries: int = QUERIES) -> float
     pixels = x.flatten(2)
     generator = torch.Generator().manual_seed(0)
     picked = torch.randperm(pixels.shape[2], generator=generator)[:queries].to(x.device)
-    was_training = block.training
-    z = block.eval()(x).flatten(2)[..., picked]
-    truth = _evaluated(block, pixels[..., picked].double(), pixels.double())
-    block.train(was_training)
+    with evaluating(block):
+        z = block(x).flatten(2)[..., picked]
+        truth = _evaluated(block, pixels[..., picked].double(), pixels.double())
     return relative_error(z, truth)
 
 

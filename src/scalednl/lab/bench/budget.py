@@ -1,55 +1,25 @@
 """The largest map that fits into a given memory, found by measuring fresh processes."""
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
 
-from scalednl.lab.bench.options import short_bytes
+from scalednl.lab.bench.blocks import block_step
 from scalednl.lab.bench.peak import Peak, peak_of
-from scalednl.lab.bench.shapes import METHODS, block_step
+from scalednl.lab.records.bench import LargestMap
+from scalednl.lab.records.methods import MAIN_METHODS
 
 FIRST, STEP = 64, 8
-"""The first side measured; sides found are multiples of the other"""
+"""The first side that is measured; sides that are found are multiples of the second number"""
 
 
-@dataclass(frozen=True)
-class Largest:
-    """The largest square map of one method, and how that is known."""
+def largest_maps(budget: int, patience: float, channels: int, device: str) -> list[LargestMap]:
+    """The largest map of every method that can be trained on, input and gradient included.
 
-    method: str
-    side: int
-    peak_bytes: int
-    step_seconds: float
-    measured: bool
-    """Whether a step of that size was run; else both numbers are extrapolated"""
-
-    @staticmethod
-    def head() -> list[str]:
-        """The titles of `row`."""
-        return ["method", "largest map", "pixels", "peak", "one step", ""]
-
-    def row(self) -> list[str]:
-        """A line of a table."""
-        return [
-            self.method,
-            f"{self.side}x{self.side}",
-            f"{self.side**2:,}",
-            short_bytes(self.peak_bytes),
-            _duration(self.step_seconds),
-            "measured" if self.measured else "extrapolated: a step takes too long to try",
-        ]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, for a file."""
-        return asdict(self)
+    `patience` are the seconds that one step may take; what takes longer is extrapolated.
+    """
+    return [_largest(method, budget, patience, channels, device) for method in MAIN_METHODS]
 
 
-def largest_maps(budget: int, patience: float, channels: int, device: str) -> list[Largest]:
-    """The largest map of every method that can be trained on, input and gradient included."""
-    return [_largest(method, budget, patience, channels, device) for method in METHODS]
-
-
-def _largest(method: str, budget: int, patience: float, channels: int, device: str) -> Largest:
+def _largest(method: str, budget: int, patience: float, channels: int, device: str) -> LargestMap:
     """Double the side while that is cheap, extrapolate by a power law, then try what was found."""
     power = 2.0 if "softmax" in method else 1.0
     tried: dict[int, Peak] = {}
@@ -66,10 +36,10 @@ def _largest(method: str, budget: int, patience: float, channels: int, device: s
             break
         seconds = tried[max(tried)].seconds * (side / max(tried)) ** (2 * power)
         if seconds > patience:
-            return Largest(method, side, _extrapolated(tried, side), round(seconds, 2), False)
+            return LargestMap(method, side, _extrapolated(tried, side), round(seconds, 2), False)
         tried[side] = _peak(method, channels, side, device)
     side = max((s for s, peak in tried.items() if peak.bytes <= budget), default=min(tried))
-    return Largest(method, side, tried[side].bytes, round(tried[side].seconds, 3), True)
+    return LargestMap(method, side, tried[side].bytes, round(tried[side].seconds, 3), True)
 
 
 def _peak(method: str, channels: int, side: int, device: str) -> Peak:
@@ -102,11 +72,3 @@ def _within(tried: dict[int, Peak], budget: int) -> int:
 def _extrapolated(tried: dict[int, Peak], side: int) -> int:
     power, peak, last = _law(tried)
     return round(peak * (side / last) ** power)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 1:
-        return f"{seconds * 1e3:.0f} ms"
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

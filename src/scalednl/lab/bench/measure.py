@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor, nn
 
-from scalednl.lab.bench.timing import Timing
+from scalednl.lab.records.bench import Timing
 
 Step = Callable[[], object]
 
@@ -16,8 +16,8 @@ def interleaved(
 ) -> dict[str, list[float]]:
     """Seconds of `repeats` runs of every step, one run of each in turn, after a warm-up.
 
-    Taking turns lets a slow moment of the machine fall on all steps alike; compare them with
-    `fastest`, or as medians by `timings`. On a GPU the clock is the device's own, by events.
+    Taking turns lets a slow moment of the machine fall on all steps alike. On a GPU the clock is
+    the device's own, by events.
     """
     for step in steps.values():
         for _ in range(warm_up):
@@ -33,9 +33,9 @@ def interleaved(
 def timings(
     steps: Mapping[str, Step], repeats: int, warm_up: int = 2, device: str = "cpu"
 ) -> dict[str, Timing]:
-    """The same, each step's runs summed up."""
+    """The same as median and quartiles per step."""
     runs = interleaved(steps, repeats, warm_up, device)
-    return {name: Timing(tuple(times)) for name, times in runs.items()}
+    return {name: Timing.of([1e3 * run for run in times]) for name, times in runs.items()}
 
 
 def _seconds(step: Step) -> float:
@@ -52,11 +52,6 @@ def _seconds_on_gpu(step: Step) -> float:
     end.record()
     end.synchronize()
     return start.elapsed_time(end) / 1e3
-
-
-def fastest(times: Mapping[str, list[float]]) -> dict[str, float]:
-    """The best run of every step."""
-    return {name: min(runs) for name, runs in times.items()}
 
 
 def training_step(module: nn.Module, x: Tensor, grad: Tensor) -> Step:

@@ -8,51 +8,48 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from scalednl.config import NonLocalConfig
-from scalednl.lab.bench.forms import use_rows
+from scalednl.lab.bench.blocks import use_rows
+from scalednl.lab.records.methods import METHODS, with_heads
 from scalednl.models import create_model
 from scalednl.models.residual import ResidualNetwork
-from scalednl.options import Attention, Memory, Order
 
 MODEL, CLASSES, SIDE = "preresnet56", 10, 32
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One line of the table; `heads` 0 is the network without blocks."""
+    """A network of the table: a method with its heads; `heads` 0 is the network without blocks."""
 
     method: str
     heads: int
-    attention: Attention = "scaled"
-    order: Order = "auto"
-    memory: Memory = "auto"
-    rows: bool = False
-    """The associative order by products on rows, where convolutions are slower"""
 
-    @property
-    def name(self) -> str:
-        """What identifies it."""
-        if not self.heads:
-            return self.method
-        return f"{self.method}, {self.heads} head{'s' if self.heads > 1 else ''}"
+    def __str__(self) -> str:
+        return with_heads(self.method, self.heads)
 
     def network(self, device: str = "cpu") -> ResidualNetwork:
         """The network, with the same weights for every variant."""
         torch.manual_seed(0)
-        config = None
-        if self.heads:
-            config = NonLocalConfig(
-                attention=self.attention,
-                heads=self.heads,
-                order=self.order,
-                memory=self.memory,
-                init="he",
-                norm_init=1.0,
-            )
-        network = create_model(MODEL, CLASSES, config)
-        if self.rows:
+        network = create_model(MODEL, CLASSES, self._config())
+        if self.heads and METHODS[self.method].rows:
             use_rows(network)
         network = network.to(device)
         return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def _config(self) -> NonLocalConfig | None:
+        if not self.heads:
+            return None
+        how = METHODS[self.method]
+        return NonLocalConfig(
+            attention=how.attention,
+            order=how.order,
+            memory=how.memory,
+            heads=self.heads,
+            init="he",
+            norm_init=1.0,
+        )
+
+
+PLAIN = Variant("no blocks", 0)
 
 
 def images(batch: int, device: str = "cpu") -> tuple[Tensor, Tensor]:

@@ -1,11 +1,11 @@
-"""What every benchmark can be asked for. Imports no torch."""
+"""The options that every benchmark has. Imports no torch."""
 
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from scalednl.errors import UsageError
-from scalednl.lab.bench.timing import MIN_REPEATS
+from scalednl.lab.records.bench import MIN_REPEATS
 
 UNITS = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
@@ -19,7 +19,7 @@ class BenchOptions:
     threads: int | None = None
     """Processor threads for torch; its own default if not given. Recorded either way."""
     repeats: int | None = None
-    """Runs of every step, taken in turns; 5 or more, because fewer make no ratio."""
+    """Runs of every step, taken in turns; at least 5, because fewer give no ratio."""
     out: Path | None = None
     """Folder for the record (JSON) and the charts (SVG); without it nothing is written."""
     device: str = "cpu"
@@ -27,19 +27,17 @@ class BenchOptions:
 
     def __post_init__(self) -> None:
         if self.threads is not None and self.threads < 1:
-            raise UsageError(f"--threads {self.threads} makes no sense: give 1 or more")
+            raise UsageError(f"--threads must be at least 1, got {self.threads}")
         if self.repeats is not None and self.repeats < MIN_REPEATS:
-            raise UsageError(
-                f"--repeats {self.repeats} is too few for a ratio: give {MIN_REPEATS} or more"
-            )
+            raise UsageError(f"--repeats must be at least {MIN_REPEATS}, got {self.repeats}")
         if not re.fullmatch(r"cpu|cuda(:\d+)?", self.device):
-            raise UsageError(f"--device {self.device} is unknown: use cpu, cuda or cuda:0")
+            raise UsageError(f"--device must be cpu, cuda or such as cuda:0, got {self.device}")
         for path in () if self.out is None else (self.out, *self.out.parents):
             if path.exists() and not path.is_dir():
-                raise UsageError(f"--out {self.out}: {path} is a file, give a folder")
+                raise UsageError(f"--out must be a folder, got {self.out}: {path} is a file")
 
     def runs(self, usual: int, quick: int = MIN_REPEATS) -> int:
-        """How many runs: those asked for, else `usual`, or `quick` in a hurry."""
+        """How many runs: those asked for, else `usual`, or `quick` with --quick."""
         return self.repeats or (quick if self.quick else usual)
 
 
@@ -48,12 +46,5 @@ def parse_bytes(text: str, option: str) -> int:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]iB|)", text.strip())
     size = int(float(found[1]) * UNITS[found[2]]) if found else 0
     if size < 1:
-        raise UsageError(f"{option} {text} is no size: give one such as 4GiB or 512MiB")
+        raise UsageError(f"{option} must be a size such as 4GiB or 512MiB, got {text}")
     return size
-
-
-def short_bytes(size: float) -> str:
-    """A size as a person reads it."""
-    unit = "KiB" if size < 2**20 else "MiB" if size < 2**30 else "GiB"
-    value = size / UNITS[unit]
-    return f"{value:.0f} {unit}" if value >= 100 or unit == "KiB" else f"{value:.1f} {unit}"

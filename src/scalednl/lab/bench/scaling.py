@@ -1,44 +1,38 @@
 """How the cost of one block grows with pixels and channels, and how large a map may be."""
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from statistics import linear_regression
-from typing import Any
+from typing import get_args
 
-from scalednl.lab.bench.budget import Largest, largest_maps
+from scalednl.lab.bench.blocks import block_step, checked_error, features, make_block
+from scalednl.lab.bench.budget import largest_maps
 from scalednl.lab.bench.measure import timings
-from scalednl.lab.bench.options import BenchOptions, short_bytes
+from scalednl.lab.bench.options import BenchOptions
 from scalednl.lab.bench.session import Session
-from scalednl.lab.bench.shapes import (
-    COLOURS,
-    METHODS,
-    block_step,
-    checked_error,
-    features,
-    make_block,
-)
 from scalednl.lab.bench.tiles import tiled_pass
-from scalednl.lab.bench.timing import Timing
-from scalednl.lab.charts import Panel, Series, line_chart
-from scalednl.lab.console import print_table
+from scalednl.lab.charts.cost import scaling_chart
+from scalednl.lab.console import duration, print_table, short_bytes
+from scalednl.lab.records.bench import (
+    FITTED_SIZES,
+    Exponent,
+    LargestMap,
+    Mode,
+    ScalingPoint,
+    ScalingRecord,
+    ScalingSettings,
+    TiledPass,
+    timed_points,
+)
+from scalednl.lab.records.methods import MAIN_METHODS
 
 CHANNELS, SIDE = 64, 32
 SIDES = (8, 16, 32, 64, 128, 256, 512)
 WIDTHS = (32, 64, 128, 256, 512)
-MODES = {"forward": False, "forward + backward": True}
-
-
-@dataclass(frozen=True)
-class Point:
-    """One method on one map in one mode; where `time` is None, `left_out` says why."""
-
-    method: str
-    mode: str
-    channels: int
-    side: int
-    time: Timing | None
-    error: float | None = None
-    left_out: str = ""
+MODES: tuple[Mode, ...] = get_args(Mode)
+LARGEST_HEAD = ["method", "largest map", "pixels", "peak", "one step", ""]
 
 
 @dataclass(frozen=True)
@@ -49,72 +43,67 @@ class Limits:
     seconds: float
 
 
-def run(options: BenchOptions, budget: int) -> None:
+def run(options: BenchOptions, budget: int) -> ScalingRecord:
     """Measure, print, and keep."""
     session = Session("scaling", options)
-    sides = SIDES[:6] if options.quick else SIDES
-    widths = WIDTHS[::2] if options.quick else WIDTHS
     limits = Limits(budget, 3.0 if options.quick else 8.0)
     repeats = options.runs(usual=7)
+    sides = SIDES[:6] if options.quick else SIDES
+    widths = WIDTHS[::2] if options.quick else WIDTHS
     by_side = _sweep(session, [(CHANNELS, side) for side in sides], limits, repeats)
-    by_width = _sweep(session, [(width, SIDE) for width in widths], limits, repeats)
+    by_channels = _sweep(session, [(width, SIDE) for width in widths], limits, repeats)
     with session.step(f"the largest map within {short_bytes(budget)}"):
         largest = largest_maps(budget, 10.0 if options.quick else 60.0, CHANNELS, session.device)
     with session.step("one large map in tiles"):
-        tiled = tiled_pass(512 if options.quick else 2048)
-    print(f"One block, 4 heads, batch 1, channels_last: median (quartiles) of {repeats}, ms;\n")
-    _print(by_side, "side", [f"{side}x{side}" for side in sides])
-    exponents = {(m, mode): _exponent(by_side, m, mode) for m in METHODS for mode in MODES}
-    print(f"{CHANNELS} channels; time grows as pixels to the power (last three sizes):")
-    for mode in MODES:
-        print(f"  {mode}: " + ", ".join(f"{m} {exponents[m, mode]:.2f}" for m in METHODS))
-    print()
-    _print(by_width, "channels", [str(width) for width in widths])
-    print(f"{SIDE}x{SIDE} pixels.\n")
-    print(f"The largest map whose training step stays within {short_bytes(budget)}:\n")
-    print_table(Largest.head(), [one.row() for one in largest])
-    print(tiled, "\n")
-    result = {
-        "settings": {"batch": 1, "heads": 4, "repeats": repeats, "budget_bytes": budget},
-        "by_side": [_record(point) for point in by_side],
-        "by_channels": [_record(point) for point in by_width],
-        "exponents": [
-            {"method": m, "mode": mode, "pixels_to_the_power": round(value, 3)}
-            for (m, mode), value in exponents.items()
-        ],
-        "largest": [one.as_dict() for one in largest],
-        "tiles": tiled.as_dict(),
-    }
-    where = f"{session.origin.machine}, {session.origin.threads} threads, median of {repeats}"
-    session.finish(result, {"scaling": _chart(by_side, exponents, sides, where)})
+        tiles = tiled_pass(512 if options.quick else 2048)
+    record = ScalingRecord(
+        **session.header(),
+        settings=ScalingSettings(batch=1, heads=4, repeats=repeats, budget_bytes=budget),
+        by_side=tuple(by_side),
+        by_channels=tuple(by_channels),
+        exponents=tuple(_exponent(by_side, m, mode) for m in MAIN_METHODS for mode in MODES),
+        largest=tuple(largest),
+        tiles=tiles,
+    )
+    _print(record, tiles)
+    session.finish(record, {"scaling": scaling_chart(record)})
+    return record
 
 
 def _sweep(
-    session: Session, shapes: list[tuple[int, int]], limits: Limits, repeats: int
-) -> list[Point]:
+    session: Session, shapes: Iterable[tuple[int, int]], limits: Limits, repeats: int
+) -> list[ScalingPoint]:
     """Every method at every shape in both modes, until one would cost more than the limits."""
-    found: list[Point] = []
+    found: list[ScalingPoint] = []
     for channels, side in shapes:
         with session.step(f"{channels} channels, {side}x{side}"):
-            errors: dict[str, float] = {}
-            for mode, training in MODES.items():
-                reasons = {
-                    method: _too_much(found, method, mode, channels, side, limits)
-                    for method in METHODS
-                }
-                steps = {}
-                for method in (m for m, reason in reasons.items() if not reason):
-                    if method not in errors:
-                        errors[method] = _error(method, channels, side, session.device)
-                    steps[method] = block_step(method, channels, side, training, session.device)
-                times = timings(steps, repeats, warm_up=2, device=session.device)
-                found += [
-                    Point(m, mode, channels, side, times.get(m), errors.get(m), reason)
-                    for m, reason in reasons.items()
-                ]
+            for mode in MODES:
+                found += _points(found, mode, channels, side, limits, repeats, session.device)
     return found
 
 
+def _points(
+    found: Sequence[ScalingPoint],
+    mode: Mode,
+    channels: int,
+    side: int,
+    limits: Limits,
+    repeats: int,
+    device: str,
+) -> list[ScalingPoint]:
+    """Every method at one shape in one mode; those that cost too much are left out."""
+    reasons = {m: _too_much(found, m, mode, channels, side, limits) for m in MAIN_METHODS}
+    timed = [method for method, reason in reasons.items() if not reason]
+    errors = {method: _error(method, channels, side, device) for method in timed}
+    steps = {m: block_step(m, channels, side, mode != "forward", device) for m in timed}
+    times = timings(steps, repeats, warm_up=2, device=device)
+    return [
+        ScalingPoint(m, mode, channels, side, side, errors.get(m), times.get(m), reason)
+        for m, reason in reasons.items()
+    ]
+
+
+@cache
 def _error(method: str, channels: int, side: int, device: str) -> float:
     block = make_block(method, channels, device)
     x, _ = features(1, channels, side, device)
@@ -122,77 +111,70 @@ def _error(method: str, channels: int, side: int, device: str) -> float:
 
 
 def _too_much(
-    found: list[Point], method: str, mode: str, channels: int, side: int, limits: Limits
+    found: Sequence[ScalingPoint], method: str, mode: Mode, channels: int, side: int, limits: Limits
 ) -> str:
     """Why a step is left out, judged by its map's bytes and by the size before; "" if it is not."""
-    block, pixels = make_block(method, channels), side * side
-    plan = block.plan((1, channels, side, side), training=True)
+    plan = make_block(method, channels).plan((1, channels, side, side), training=True)
     if plan.bytes_kept > limits.bytes / 3:
         return f"over {short_bytes(limits.bytes)}"
-    before = [p for p in found if (p.method, p.mode) == (method, mode)]
-    if before and before[-1].left_out:
-        return before[-1].left_out
-    if before and before[-1].time is not None:
-        last = before[-1]
-        assert last.time is not None
-        grown = (pixels / last.side**2) ** (2 if "softmax" in method else 1)
-        grown *= channels / last.channels
-        if last.time.median * grown > limits.seconds:
-            return f"over {limits.seconds:g} s"
-    return ""
+    before = [point for point in found if (point.method, point.mode) == (method, mode)]
+    if not before or before[-1].time is None:
+        return before[-1].left_out if before else ""
+    last, time = before[-1], before[-1].time
+    grown = (side * side / last.pixels) ** (2 if "softmax" in method else 1)
+    grown *= channels / last.channels
+    too_long = time.median_ms * grown > 1e3 * limits.seconds
+    return f"over {limits.seconds:g} s" if too_long else ""
 
 
-def _exponent(points: list[Point], method: str, mode: str) -> float:
-    """The slope of log time over log pixels at the three largest sizes."""
-    chosen = [
-        (math.log(p.side**2), math.log(p.time.median))
-        for p in points
-        if (p.method, p.mode) == (method, mode) and p.time is not None
-    ][-3:]
-    return linear_regression(*zip(*chosen, strict=True)).slope if len(chosen) > 1 else math.nan
+def _exponent(points: Sequence[ScalingPoint], method: str, mode: Mode) -> Exponent:
+    """The slope of log time over log pixels at the largest sizes."""
+    chosen = timed_points(points, method, mode)[-FITTED_SIZES:]
+    if len(chosen) < 2:
+        return Exponent(method, mode, None)
+    logs = [(math.log(pixels), math.log(time.median_ms)) for pixels, time in chosen]
+    return Exponent(method, mode, round(linear_regression(*zip(*logs, strict=True)).slope, 3))
 
 
-def _print(points: list[Point], varied: str, labels: list[str]) -> None:
-    """One line a method and mode, one column a size, and the largest error of the line."""
+def _print(record: ScalingRecord, tiles: TiledPass) -> None:
+    repeats, budget = record.settings.repeats, short_bytes(record.settings.budget_bytes)
+    print(f"One block, 4 heads, batch 1, channels_last: median (quartiles) of {repeats}, ms;\n")
+    _print_points("side", record.by_side, [f"{p.height}x{p.width}" for p in record.by_side])
+    print(f"{CHANNELS} channels; time grows as pixels to the power ({FITTED_SIZES} largest sizes):")
+    for mode in MODES:
+        powers = [(e.method, e.pixels_to_the_power) for e in record.exponents if e.mode == mode]
+        print(f"  {mode}: " + ", ".join(f"{m} {p:.2f}" for m, p in powers if p is not None))
+    print()
+    _print_points("channels", record.by_channels, [str(p.channels) for p in record.by_channels])
+    print(f"{SIDE}x{SIDE} pixels.\n\nThe largest map whose training step stays within {budget}:\n")
+    print_table(LARGEST_HEAD, [_largest_cells(one) for one in record.largest])
+    print(
+        f"In {tiles.tiles} tiles through Moments, {tiles.side}x{tiles.side} pixels attend to one "
+        f"another in {short_bytes(tiles.peak_bytes)};\none tile has "
+        f"{short_bytes(tiles.tile_bytes)}; the error against all pixels at once is "
+        f"{tiles.error:.0e}.\n"
+    )
+
+
+def _print_points(varied: str, points: Sequence[ScalingPoint], labels: Sequence[str]) -> None:
+    """One line per method and mode, one column per size, and the largest error of the line."""
     rows = []
     for mode in MODES:
-        for method in METHODS:
+        for method in MAIN_METHODS:
             line = [p for p in points if (p.method, p.mode) == (method, mode)]
             cells = [p.left_out if p.time is None else str(p.time) for p in line]
             error = max(p.error for p in line if p.error is not None)
             rows.append([f"{method}, {mode}", *cells, f"{error:.0e}"])
-    print_table([varied, *labels, "error"], rows)
+    print_table([varied, *dict.fromkeys(labels), "error"], rows)
 
 
-def _record(point: Point) -> dict[str, Any]:
-    shape = {"channels": point.channels, "height": point.side, "width": point.side}
-    record = {"method": point.method, "mode": point.mode, **shape}
-    if point.time is None:
-        return {**record, "left_out": point.left_out}
-    return {**record, "error": point.error, "time": point.time.as_dict()}
-
-
-def _chart(
-    points: list[Point], exponents: dict[tuple[str, str], float], sides: tuple[int, ...], where: str
-) -> str:
-    panels = []
-    for mode in MODES:
-        series = []
-        for method in METHODS:
-            line = [
-                (float(p.side**2), p.time.median * 1e3)
-                for p in points
-                if (p.method, p.mode) == (method, mode) and p.time is not None
-            ]
-            name = f"scaled, {method}" if "softmax" not in method else method
-            grows = f"grows as N^{exponents[method, mode]:.2f}"
-            series.append(Series(name, COLOURS[method], line, grows))
-        panels.append(Panel(mode, series))
-    return line_chart(
-        f"Time of one non-local block, {CHANNELS} channels, 4 heads",
-        panels,
-        x_label="pixels N",
-        y_label="milliseconds",
-        x_ticks=[(float(side**2), f"{side}²") for side in sides],
-        foot=f"{where}. Lines end where a step would take too long or not fit in memory.",
-    )
+def _largest_cells(one: LargestMap) -> list[str]:
+    seconds = one.step_seconds
+    return [
+        one.method,
+        f"{one.side}x{one.side}",
+        f"{one.side**2:,}",
+        short_bytes(one.peak_bytes),
+        f"{seconds * 1e3:,.0f} ms" if seconds < 10 else duration(seconds),
+        "measured" if one.measured else "extrapolated: a step takes too long to try",
+    ]

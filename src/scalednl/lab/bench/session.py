@@ -5,88 +5,111 @@ import re
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import torch
 from rich.console import Console
 
-from scalednl.errors import CommandError, UsageError
-from scalednl.files import write_json, write_text
+from scalednl.errors import UsageError
+from scalednl.files import write_text, writing_to
 from scalednl.lab.bench.options import BenchOptions
-from scalednl.lab.records import Origin, origin
-
-BUSY = 0.5
-"""Processes that wanted to run in the last minute, a core: above it, times say little"""
+from scalednl.lab.records import origin
+from scalednl.lab.records.bench import BUSY_LOAD, SCHEMA, BenchRecord
+from scalednl.lab.records.typed_json import write_record
 
 
 class Session:
-    """Fixes what a measurement depends on when it is made, and keeps the result when it ends."""
+    """Fixes what a measurement depends on when it starts, and keeps the result when it ends."""
 
     def __init__(self, name: str, options: BenchOptions) -> None:
         self.name, self.options = name, options
         self.device = options.device
         if self.device.startswith("cuda") and not torch.cuda.is_available():
-            raise UsageError(f"--device {self.device} is not there: torch sees no GPU; use cpu")
+            raise UsageError(f"--device {self.device}: torch finds no GPU here; use cpu")
         if options.threads is not None:
             torch.set_num_threads(options.threads)
         torch.manual_seed(0)
-        self.origin: Origin = origin(threads=torch.get_num_threads())
-        self._start = time.perf_counter()
+        self.origin = origin(threads=torch.get_num_threads())
+        self._start, self._cores = time.perf_counter(), _core_seconds()
         self._progress = Console(stderr=True, highlight=False)
-        where = self.origin.machine
-        if self.device.startswith("cuda"):
-            where = torch.cuda.get_device_name(self.device)
-        self.load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+        self._load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
         versions = f"torch {torch.__version__}, float32"
-        print(f"{where}, {self.origin.threads} threads, {versions}\n", flush=True)
-        if self.load is not None and self.load > BUSY * self.origin.cores:
-            self._progress.print(
-                f"Others are at work here (load {self.load:.1f} on {self.origin.cores} cores): "
-                "expect a wide spread.",
-                soft_wrap=True,
+        print(f"{self._where()}, {self.origin.threads} threads, {versions}\n", flush=True)
+        if self._load is not None and self._load > BUSY_LOAD * self.origin.cores:
+            self._warn(
+                f"The machine is busy (load {self._load:.1f} on {self.origin.cores} cores): "
+                "expect a wide spread."
             )
 
     def step(self, text: str) -> AbstractContextManager[object]:
-        """Say what is being measured: a spinner for a person, a line for a log."""
+        """Report what is being measured: a spinner for a person, a line for a log."""
         if self._progress.is_terminal:
             return self._progress.status(f"{text} ...")
-        self._progress.print(f"{text} ...", soft_wrap=True)
+        self._warn(f"{text} ...")
         return nullcontext()
 
-    def finish(self, result: Mapping[str, Any], charts: Mapping[str, str]) -> None:
-        """Write the record and its charts where a folder was given, and say how long it took."""
-        seconds = time.perf_counter() - self._start
-        folder = self.options.out
-        if folder is None:
-            print(f"{seconds:.0f} s. With --out FOLDER the numbers and the chart are kept.")
-            return
-        record = {
-            "schema": f"scalednl.bench.{self.name}.v1",
-            "origin": self.origin.as_dict(),
+    def header(self) -> dict[str, Any]:
+        """The fields that every record has, when the measurement is complete."""
+        return {
+            "schema": f"{SCHEMA}{self.name}.v1",
+            "origin": self.origin,
             "device": self.device,
             "quick": self.options.quick,
-            "seconds": round(seconds, 1),
-            "load_at_start": self.load,
-            **result,
+            "seconds": round(time.perf_counter() - self._start, 1),
+            "load_at_start": self._load,
+            "waited": self._waited(),
         }
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            write_json(folder / f"{self._file_name(self.name)}.json", record)
-            for name, chart in charts.items():
-                write_text(folder / f"{self._file_name(name)}.svg", chart)
-        except OSError as error:
-            raise CommandError(f"--out {folder} cannot be written: {error.strerror}") from error
-        names = [f"{self._file_name(self.name)}.json"]
-        names += [f"{self._file_name(name)}.svg" for name in charts]
-        print(f"{seconds:.0f} s. Written to {folder}: {', '.join(names)}")
 
-    def _file_name(self, name: str) -> str:
-        """What was measured, when, on what: so that results of machines lie side by side."""
-        where = self.origin.machine
-        if self.device.startswith("cuda"):
-            where = torch.cuda.get_device_name(self.device)
+    def finish(self, record: BenchRecord, charts: Mapping[str, str]) -> None:
+        """Write the record and its charts if a folder was given, and report how long it took."""
+        if record.waited is not None and record.is_disturbed:
+            self._warn(
+                f"This process waited for a core {record.waited:.0%} of the time: others were "
+                "using the machine, so these times are not reliable."
+            )
+        folder = self.options.out
+        if folder is None:
+            print(f"{record.seconds:.0f} s. --out FOLDER keeps the numbers and the chart.")
+            return
+        with writing_to(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            write_record(folder / self._file_name(self.name, "json"), record)
+            for name, chart in charts.items():
+                write_text(folder / self._file_name(name, "svg"), chart)
+        names = [self._file_name(self.name, "json")]
+        names += [self._file_name(name, "svg") for name in charts]
+        print(f"{record.seconds:.0f} s. Written to {folder}: {', '.join(names)}")
+
+    def _warn(self, text: str) -> None:
+        self._progress.print(text, soft_wrap=True)
+
+    def _waited(self) -> float | None:
+        """Share of the time in which the main thread was runnable but another had its core."""
+        now = _core_seconds()
+        if now is None or self._cores is None:
+            return None
+        ran, waited = (after - before for after, before in zip(now, self._cores, strict=True))
+        return round(waited / (ran + waited), 4) if ran + waited > 0 else None
+
+    def _where(self) -> str:
+        on_gpu = self.device.startswith("cuda")
+        return torch.cuda.get_device_name(self.device) if on_gpu else self.origin.machine
+
+    def _file_name(self, name: str, ending: str) -> str:
+        """What was measured, when and on which machine."""
         quick = "_quick" if self.options.quick else ""
-        return f"{name}{quick}_{self.origin.date[:10]}_{slug(where)}_{self.origin.threads}-threads"
+        made = f"{self.origin.date[:10]}_{slug(self._where())}_{self.origin.threads}-threads"
+        return f"{name}{quick}_{made}.{ending}"
+
+
+def _core_seconds() -> tuple[float, float] | None:
+    """Seconds that the main thread ran, and waited for a core; None where Linux does not say."""
+    try:
+        ran, waited, _ = Path("/proc/self/schedstat").read_text().split()
+    except (OSError, ValueError):
+        return None
+    return int(ran) / 1e9, int(waited) / 1e9
 
 
 def slug(machine: str) -> str:

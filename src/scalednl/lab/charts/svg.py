@@ -35,7 +35,7 @@ class Axis:
     def __call__(self, value: float) -> float:
         """The position of a value."""
         low, high = (self._flat(v) for v in (self.low, self.high))
-        share = (self._flat(value) - low) / (high - low)
+        share = (self._flat(value) - low) / ((high - low) or 1)
         return self.start + share * (self.end - self.start)
 
     def _flat(self, value: float) -> float:
@@ -52,6 +52,8 @@ class Axis:
 
 
 def _linear_ticks(low: float, high: float, wanted: int = 5) -> list[float]:
+    if high <= low:
+        return [low]
     rough = (high - low) / wanted
     scale = 10.0 ** math.floor(math.log10(rough))
     step = next(s * scale for s in (1, 2, 2.5, 5, 10) if s * scale >= rough * 0.999)

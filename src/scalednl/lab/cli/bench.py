@@ -21,8 +21,8 @@ def table3(
 ) -> None:
     """The paper's Table 3 here: time and memory that three blocks add to PreResNet-56.
 
-    Without blocks, and with softmax and scaled blocks of 1 to 8 heads; the paper's ratios stand
-    beside. Takes about 6 minutes on 2 cores.
+    Without blocks, and with softmax and scaled blocks of 1 to 8 heads, beside the paper's ratios.
+    Takes about 6 minutes on 2 cores.
 
     For example: `scalednl bench table3 --quick`, or
     `scalednl bench table3 --threads 2 --out results`.
@@ -32,7 +32,7 @@ def table3(
         batch: Images per step; 64, or 32 with --quick. The authors' release times 128.
     """
     if batch is not None and batch < 2:
-        raise UsageError(f"--batch {batch} is too small for batch norm: give 2 or more")
+        raise UsageError(f"--batch must be at least 2 for batch norm, got {batch}")
     from scalednl.lab.bench.table3 import run
 
     run(options, batch)
@@ -60,58 +60,6 @@ def scaling(
     from scalednl.lab.bench.scaling import run
 
     run(options, size)
-
-
-@bench.command
-@deferred
-def peers(options: Options) -> None:
-    """Other implementations beside ours: the same input, the same run, in turns.
-
-    timm, mmcv, torch's fused attention, and packages for linear and efficient attention. Those that
-    are not installed get a line that says so; `make peers` installs them.
-
-    For example: `scalednl bench peers --quick`, or `scalednl bench peers --repeats 21`.
-
-    Args:
-        options: How to measure.
-    """
-    from scalednl.lab.bench.peers import run
-
-    run(options)
-
-
-@bench.command
-@deferred
-def planner(options: Options) -> None:
-    """What the planner picks, what would have been fastest, and what the difference costs.
-
-    Over a grid of shapes, in training and evaluation.
-
-    For example: `scalednl bench planner --quick`, or `scalednl bench planner --threads 1`.
-
-    Args:
-        options: How to measure.
-    """
-    from scalednl.lab.bench.planner import run
-
-    run(options)
-
-
-@bench.command
-@deferred
-def train(options: Options) -> None:
-    """Images a second of the whole training loop, against a bare loop over one fixed batch.
-
-    What augmentation, learning rate, accounting and looking at the loss cost together.
-
-    For example: `scalednl bench train --quick`, or `scalednl bench train --threads 2`.
-
-    Args:
-        options: How to measure.
-    """
-    from scalednl.lab.bench.training_loop import run
-
-    run(options)
 
 
 @bench.command

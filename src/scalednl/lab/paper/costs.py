@@ -16,8 +16,8 @@ from scalednl.options import orders_of
 PASSES = 3
 """Forward passes that a training step costs"""
 CPU_THREAD_RATE = 1.8e10
-"""Multiply-adds a second of one thread of a 2.8 GHz Xeon in fp32: `scalednl bench train` measured
-16 G with PreResNet-56 and 22 G with PreResNet-20"""
+"""Multiply-adds per second of one thread of a 2.8 GHz Xeon in fp32: `benchmarks/training_loop.py`
+measured 16 G with PreResNet-56 and 22 G with PreResNet-20"""
 
 
 @lru_cache(maxsize=1024)

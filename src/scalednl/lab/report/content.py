@@ -9,11 +9,12 @@ from scalednl.lab.paper.answers import ANSWERS
 from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.hours import rates
 from scalednl.lab.records import origin
+from scalednl.lab.records.bench import find_bench_records
 from scalednl.lab.records.runs import PRECISIONS, Cells, RunRecord, by_cell, find_runs
 from scalednl.lab.report.aggregate import as_softmax, describe_block, outcome
 from scalednl.lab.report.attention import find_attention, scores_of, without_pictures
 from scalednl.lab.report.cost_claims import judge_costs
-from scalednl.lab.report.costs import cost, find_records
+from scalednl.lab.report.costs import cost_sections
 from scalednl.lab.report.curves import figure2, learning_curves, other_curves
 from scalednl.lab.report.paper_tables import grid, in_grid
 from scalednl.lab.report.printed_numbers import noise_caption, printed_numbers
@@ -30,7 +31,7 @@ def build_content(
     cells = by_cell(runs)
     counted = [run for members in cells.values() for run in members]
     attention, damaged = find_attention(runs)
-    benchmarks = find_records([*folders, *bench])
+    benchmarks, damaged_benchmarks = find_bench_records([*folders, *bench])
     scores = scores_of(attention)
     verdicts = judge_all(
         cells, lambda run, name: scores.get(run.name, {}).get(name), rates(counted).seconds
@@ -44,7 +45,8 @@ def build_content(
         "printed": printed_numbers(),
         "tables": [_table(table, cells) for table in grid(cells)],
         "others": _others(cells),
-        "costs": [cost(record) for record in benchmarks],
+        "costs": cost_sections(benchmarks),
+        "damaged_benchmarks": damaged_benchmarks,
         "attention": [without_pictures(record) for record in attention] + damaged,
         "runs": [_run(run, run in counted) for run in runs],
     }

@@ -115,7 +115,7 @@ def _sections(content: dict[str, Any]) -> list[tuple[str, str]]:
         ("printed", "Printed numbers"),
         ("tables", "Tables and figures"),
         ("controls", "Controls"),
-        *([("cost", "Cost")] if content["costs"] else []),
+        *([("cost", "Cost")] if content["costs"] or content["damaged_benchmarks"] else []),
         ("runs", "Runs"),
         ("method", "How to read this"),
     ]

@@ -1,35 +1,49 @@
 """One block on one map: the methods that are compared, with the same weights, as steps."""
 
-from typing import Any
-
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from scalednl.blocks import NonLocal2d
 from scalednl.lab.bench.agreement import require, sampled_error, training_error
 from scalednl.lab.bench.measure import Step, inference_step, training_step
+from scalednl.lab.records.methods import METHODS
 
-METHODS: dict[str, dict[str, Any]] = {
-    "softmax plain": {"attention": "softmax", "order": "quadratic"},
-    "softmax fused": {"attention": "softmax", "order": "fused"},
-    "associative": {"order": "associative"},
-    "auto": {"order": "auto"},
-}
-COLOURS = {
-    "softmax plain": "red",
-    "softmax fused": "purple",
-    "associative": "blue",
-    "auto": "green",
-}
 LITERAL = 16
-"""The side up to which gradients are compared with the whole map of the literal equations"""
+"""The side up to which gradients are compared with the complete map of the literal equations"""
+
+
+class AssociativeRows(NonLocal2d):
+    """The associative order as products on the (batch, pixels, channels) view, not convolutions."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """z, for training mode."""
+        rows = x.flatten(2).transpose(1, 2)
+        theta, phi, g = (
+            F.linear(rows, conv.weight.flatten(1)).unflatten(2, (self.heads, -1)).transpose(1, 2)
+            for conv in (self.theta, self.phi, self.g)
+        )
+        context = (phi.mT @ g) * (rows.shape[1] * theta.shape[-1]) ** -0.5
+        y = (theta @ context).transpose(1, 2).flatten(2)
+        u = F.linear(y, self.out.weight.flatten(1)).transpose(1, 2).unflatten(2, x.shape[2:])
+        assert self.norm is not None
+        return x + self.norm(u)
+
+
+def use_rows(network: nn.Module) -> None:
+    """Make every block of a network an `AssociativeRows`."""
+    for module in network.modules():
+        if isinstance(module, NonLocal2d):
+            module.__class__ = AssociativeRows
 
 
 def make_block(method: str, channels: int, device: str = "cpu") -> NonLocal2d:
     """A block of a method; all methods have the same weights."""
     torch.manual_seed(0)
-    block = NonLocal2d(channels, init="he", norm_init=1.0, **METHODS[method])
-    return block.to(device)
+    how = METHODS[method]
+    kind = AssociativeRows if how.rows else NonLocal2d
+    options = {"attention": how.attention, "order": how.order, "memory": how.memory}
+    return kind(channels, init="he", norm_init=1.0, **options).to(device)  # type: ignore[arg-type]
 
 
 def features(batch: int, channels: int, side: int, device: str = "cpu") -> tuple[Tensor, Tensor]:

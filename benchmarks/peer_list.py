@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from scalednl.lab.bench import torchvision_operators
+from benchmarks import torchvision_operators
 from scalednl.ops import reference
 
 HEADS = 4

@@ -1,4 +1,9 @@
-"""The training loop against a bare one: what everything around forward and backward costs."""
+"""The training loop against a bare one: what everything around forward and backward costs.
+
+Augmentation, learning rate, accounting and looking at the loss together, in images per second.
+
+python -m benchmarks.training_loop --quick
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,9 +12,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from benchmarks.command import main
+from benchmarks.records import LoopRecord, LoopRow, Repeats
 from scalednl.errors import CommandError
 from scalednl.lab.bench.agreement import TOLERANCE
-from scalednl.lab.bench.goals import GOAL_HEAD, Goal
 from scalednl.lab.bench.measure import relative_error, timings
 from scalednl.lab.bench.options import BenchOptions
 from scalednl.lab.bench.session import Session
@@ -30,77 +36,66 @@ CLASSES = 10
 HEAD = ["recipe", "bare", "train", "images/s", "train / bare speed", "error"]
 
 
-def run(options: BenchOptions) -> None:
+def run(options: BenchOptions) -> LoopRecord:
     """Measure, print, and keep."""
-    session = Session("train", options)
+    session = Session(LoopRecord.KIND, options)
     repeats, steps = options.runs(usual=9), 2 if options.quick else 4
-    rows, records, goals = [], [], []
+    rows = []
     for name in RECIPES[:2] if options.quick else RECIPES:
-        recipe = find_recipe(name)
-        with session.step(f"{name}: {repeats} x {steps} steps, bare and whole, in turns"):
-            error = _error(recipe, session)
-            if not error <= TOLERANCE:
-                raise CommandError(
-                    f"{name}: after one step the two loops' weights differ by {error:.1e}, so they "
-                    "are not timed: this is a bug, please report it"
-                )
-            step_of = {
-                "bare": _bare(recipe, steps, session),
-                "train": _whole(recipe, steps, session),
-            }
-            times = timings(step_of, repeats, warm_up=1, device=session.device)
-        images = steps * recipe.batch
-        speed = times["bare"].ratio(times["train"])
-        rows.append(
-            [
-                name,
-                str(times["bare"]),
-                str(times["train"]),
-                f"{images / times['train'].median:,.0f}",
-                f"{speed:.3f}",
-                f"{error:.0e}",
-            ]
-        )
-        goals.append(Goal(f"{name}: bare / train speed", 1 / speed, 1 / 0.95))
-        records.append(
-            {
-                "recipe": name,
-                "batch": recipe.batch,
-                "steps": steps,
-                "images_per_second": images / times["train"].median,
-                "speed_over_bare": speed,
-                "error": error,
-                **{kind: timing.as_dict() for kind, timing in times.items()},
-            }
-        )
+        with session.step(f"{name}: {repeats} x {steps} steps in both loops, in turns"):
+            rows.append(_row(find_recipe(name), name, steps, repeats, session.device))
     print(
         f"{steps} training steps, median (quartiles) of {repeats} in ms, channels_last;\n"
         "bare: forward, backward and SGD on one fixed batch; train: the loop of `scalednl train`;\n"
         "error: of the weights after one step of each on the same batch.\n"
     )
-    print_table(HEAD, rows)
-    print_table(GOAL_HEAD, [goal.row() for goal in goals])
-    settings = {"repeats": repeats, "steps": steps, "layout": "channels_last"}
-    session.finish(
-        {"settings": settings, "rows": records, "goals": [g.as_dict() for g in goals]}, {}
+    print_table(HEAD, [_cells(row) for row in rows])
+    record = LoopRecord(**session.header(), settings=Repeats(repeats), rows=tuple(rows))
+    session.finish(record, {})
+    return record
+
+
+def _row(recipe: Experiment, name: str, steps: int, repeats: int, device: str) -> LoopRow:
+    error = _error(recipe, device)
+    if not error <= TOLERANCE:
+        raise CommandError(
+            f"{name}: after one step the two loops' weights differ by {error:.1e}, so they "
+            "are not timed: this is a bug, please report it"
+        )
+    loops = {"bare": _bare(recipe, steps, device), "train": _complete(recipe, steps, device)}
+    times = timings(loops, repeats, warm_up=1, device=device)
+    return LoopRow(
+        *(name, recipe.batch, steps),
+        images_per_second=steps * recipe.batch / times["train"].median_ms * 1e3,
+        speed_over_bare=times["bare"].ratio(times["train"]),
+        error=error,
+        bare=times["bare"],
+        train=times["train"],
     )
 
 
-def _trainer(recipe: Experiment, steps: int, session: Session) -> Trainer:
+def _cells(row: LoopRow) -> list[str]:
+    return [
+        *(row.recipe, str(row.bare), str(row.train), f"{row.images_per_second:,.0f}"),
+        *(f"{row.speed_over_bare:.3f}", f"{row.error:.0e}"),
+    ]
+
+
+def _trainer(recipe: Experiment, steps: int, device: str) -> Trainer:
     """The loop over random images of CIFAR's size, as many as the steps need."""
     draw, count = np.random.default_rng(0), steps * recipe.batch
     images = draw.integers(0, 256, (count, 32, 32, 3), dtype=np.uint8)
     split = Split(images, draw.integers(0, CLASSES, count))
     names = [str(label) for label in range(CLASSES)]
     data = ImageData("random", split, split, names, (0.5,) * 3, (0.25,) * 3)
-    on_gpu = session.device.startswith("cuda")
+    on_gpu = device.startswith("cuda")
     fabric = make_fabric(RunSettings(device="cuda" if on_gpu else "cpu", tensorboard=False))
     return Trainer(recipe, data, initial_model(recipe, CLASSES), fabric)
 
 
-def _whole(recipe: Experiment, steps: int, session: Session) -> Callable[[], None]:
+def _complete(recipe: Experiment, steps: int, device: str) -> Callable[[], None]:
     """An epoch of the loop, bookkeeping and all."""
-    trainer = _trainer(recipe, steps, session)
+    trainer = _trainer(recipe, steps, device)
     display = Display(recipe.epochs, quiet=True)
 
     def step() -> None:
@@ -110,9 +105,9 @@ def _whole(recipe: Experiment, steps: int, session: Session) -> Callable[[], Non
     return step
 
 
-def _bare(recipe: Experiment, steps: int, session: Session) -> Callable[[], None]:
-    """The same number of steps on one batch that is there already."""
-    trainer = _trainer(recipe, 1, session)
+def _bare(recipe: Experiment, steps: int, device: str) -> Callable[[], None]:
+    """The same number of steps on one batch that is in memory already."""
+    trainer = _trainer(recipe, 1, device)
     batch = next(trainer.batches.epoch(0))
     step = _bare_step(recipe, trainer, batch)
 
@@ -140,13 +135,17 @@ def _bare_step(recipe: Experiment, trainer: Trainer, batch: Batch) -> Callable[[
     return step
 
 
-def _error(recipe: Experiment, session: Session) -> float:
+def _error(recipe: Experiment, device: str) -> float:
     """How far the weights of both are apart after one step on the same batch."""
     small = replace(recipe, batch=16)
-    whole, bare = (_trainer(small, 1, session) for _ in range(2))
-    batch = next(whole.batches.epoch(0))
-    whole.network.train()
-    whole.train_step(batch)
+    ours, bare = (_trainer(small, 1, device) for _ in range(2))
+    batch = next(ours.batches.epoch(0))
+    ours.network.train()
+    ours.train_step(batch)
     _bare_step(small, bare, batch)()
-    pairs = zip(whole.network.parameters(), bare.network.parameters(), strict=True)
+    pairs = zip(ours.network.parameters(), bare.network.parameters(), strict=True)
     return max(relative_error(one, two) for one, two in pairs if two.any())
+
+
+if __name__ == "__main__":
+    main(run)

@@ -1,0 +1,142 @@
+"""Charts of benchmark records, drawn here alone: for `scalednl bench` and for the report."""
+
+from collections.abc import Callable
+from typing import Any
+
+from scalednl.lab.charts.dots import Dot, Row, dot_chart
+from scalednl.lab.charts.lines import Panel, Series, line_chart
+from scalednl.lab.records.bench import (
+    FITTED_SIZES,
+    BenchRecord,
+    BlocksRecord,
+    Mode,
+    OrdersRecord,
+    ScalingRecord,
+    Table3Record,
+    Table3Row,
+)
+from scalednl.lab.records.methods import MAIN_METHODS, METHODS
+
+
+def draw(record: BenchRecord) -> str:
+    """The chart of a record of any kind."""
+    return _CHARTS[record.KIND](record)
+
+
+def table3_chart(record: Table3Record) -> str:
+    """Ratios to the network without blocks; the paper's are hollow."""
+    plain = record.rows[0].train_step.median_ms
+    rows = [Row(row.name, _colour(row.method), _table3_dots(row, plain)) for row in record.rows]
+    blocks, batch = record.settings.blocks, record.settings.batch
+    return dot_chart(
+        f"PreResNet-56 with {blocks} non-local blocks, as multiples of the network without",
+        ["time of a training step", "bytes kept for backward", "peak memory"],
+        rows,
+        start=1,
+        foot=f"Filled: measured, with quartiles ({record.where}, batch {batch}). "
+        "Hollow: the paper, where it prints one.",
+    )
+
+
+def _table3_dots(row: Table3Row, plain: float) -> list[list[Dot]]:
+    low, high = (value / plain for value in row.train_step.quartiles_ms)
+    return [
+        [_ratio(row.train_step_ratio, low, high), *_printed(row.paper_train_step_ratio)],
+        [_ratio(row.bytes_kept_ratio)],
+        [_ratio(row.peak_memory_ratio), *_printed(row.paper_memory_ratio)],
+    ]
+
+
+def _ratio(value: float, low: float | None = None, high: float | None = None) -> Dot:
+    return Dot(value, f"x{value:.2f}", low, high)
+
+
+def _printed(value: float | None) -> list[Dot]:
+    return [] if value is None else [Dot(value, f"paper x{value:.2f}", hollow=True)]
+
+
+def scaling_chart(record: ScalingRecord) -> str:
+    """Time over pixels in both modes, with the fitted exponents."""
+    sides = sorted({point.height for point in record.by_side})
+    modes = dict.fromkeys(point.mode for point in record.by_side)
+    return line_chart(
+        f"Time of one non-local block, {record.by_side[0].channels} channels, "
+        f"{record.settings.heads} heads",
+        [Panel(mode, _series(record, mode)) for mode in modes],
+        x_label="pixels N",
+        y_label="milliseconds",
+        x_ticks=[(float(side * side), f"{side}²") for side in sides],
+        foot=f"{record.where}, median of {record.settings.repeats}. Exponents are fitted to the "
+        f"{FITTED_SIZES} largest sizes. Lines end where a step would take too long or too much.",
+    )
+
+
+def _series(record: ScalingRecord, mode: Mode) -> list[Series]:
+    powers = {(e.method, e.mode): e.pixels_to_the_power for e in record.exponents}
+    series = []
+    for name in MAIN_METHODS:
+        points = [(float(pixels), time.median_ms) for pixels, time in record.timed(name, mode)]
+        power = powers.get((name, mode))
+        grows = "" if power is None else f"grows as N^{power:.2f}"
+        if points:
+            series.append(Series(METHODS[name].label, _colour(name), points, grows))
+    return series
+
+
+def orders_chart(record: OrdersRecord) -> str:
+    """Time and bytes of every method over the associative order, map by map."""
+    rows: list[Row] = []
+    for place in dict.fromkeys(row.place for row in record.rows):
+        rows.append(Row(place))
+        for row in (row for row in record.rows if row.place == place):
+            dots = (row.time_over_associative, row.bytes_kept_over_associative)
+            rows.append(Row(row.method, _colour(row.method), [[_ratio(value)] for value in dots]))
+    return dot_chart(
+        "One block, forward and backward, as multiples of the associative order",
+        ["time", "bytes kept for backward"],
+        rows,
+        log=True,
+        reference=1.0,
+        foot=f"{record.where}, median of {record.settings.repeats}. Both axes are logarithmic.",
+    )
+
+
+def blocks_chart(record: BlocksRecord) -> str:
+    """Time and bytes of the demo's blocks."""
+    rows = [
+        Row(
+            row.method,
+            _colour(row.method),
+            [
+                [Dot(row.milliseconds, f"{_three(row.milliseconds)} ms")],
+                [Dot(row.bytes_kept / 1e6, f"{_three(row.bytes_kept / 1e6)} MB")],
+            ],
+        )
+        for row in record.rows
+    ]
+    return dot_chart(
+        record.settings.words,
+        ["time, milliseconds", "kept for backward, megabytes"],
+        rows,
+        log=True,
+        foot="Both axes are logarithmic. All scaled rows compute the same, checked before timing.",
+    )
+
+
+def _colour(method: str) -> str:
+    """A method's colour, also under the names that the demo gives."""
+    known = METHODS.get(method.removeprefix("scaled, ").removeprefix("scaled "))
+    return "grey" if known is None else known.colour
+
+
+def _three(value: float) -> str:
+    """Three digits, and never a power of ten."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+_CHARTS: dict[str, Callable[[Any], str]] = {
+    Table3Record.KIND: table3_chart,
+    ScalingRecord.KIND: scaling_chart,
+    OrdersRecord.KIND: orders_chart,
+    BlocksRecord.KIND: blocks_chart,
+}

@@ -1,0 +1,344 @@
+"""Records of benchmarks, for `scalednl bench`, the demo and the report. Imports no torch."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Annotated, ClassVar, Literal
+
+import msgspec
+
+from scalednl.errors import CommandError
+from scalednl.lab.records.methods import with_heads
+from scalednl.lab.records.origin import Origin
+from scalednl.lab.records.typed_json import decode_record, read_bytes
+
+SCHEMA = "scalednl.bench."
+LARGEST_FILE = 1 << 20
+"""Bytes; the largest record there is has an eighth of it"""
+MIN_REPEATS = 5
+"""From fewer runs no ratio is computed"""
+BUSY_LOAD, MOST_WAITED = 0.5, 0.05
+"""Of a busy machine: processes per core at the start; share of time spent waiting for a core"""
+FITTED_SIZES = 3
+"""The largest sizes of a map, to which exponents are fitted"""
+
+Positive = Annotated[float, msgspec.Meta(gt=0, le=1e15)]
+Count = Annotated[int, msgspec.Meta(ge=1, le=10**15)]
+Mode = Literal["forward", "forward + backward"]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Milliseconds of the runs of one step: median, quartiles, and every run in its order."""
+
+    median_ms: Positive
+    quartiles_ms: tuple[Positive, Positive]
+    runs_ms: Annotated[tuple[Positive, ...], msgspec.Meta(min_length=1)]
+
+    @classmethod
+    def of(cls, milliseconds: Sequence[float]) -> "Timing":
+        """The summary of these runs, to a tenth of a microsecond."""
+        low, high = milliseconds[0], milliseconds[0]
+        if len(milliseconds) > 1:
+            low, _, high = quantiles(milliseconds, n=4, method="inclusive")
+        runs = tuple(round(run, 4) for run in milliseconds)
+        return cls(round(median(milliseconds), 4), (round(low, 4), round(high, 4)), runs)
+
+    def ratio(self, other: "Timing") -> float:
+        """This median over the other; raises with fewer than `MIN_REPEATS` runs of either."""
+        fewest = min(len(self.runs_ms), len(other.runs_ms))
+        if fewest < MIN_REPEATS:
+            raise ValueError(f"a ratio needs at least {MIN_REPEATS} runs, got {fewest}")
+        return self.median_ms / other.median_ms
+
+    def extra(self, base: "Timing") -> "Timing":
+        """What this step took longer than `base`, round by round: slow rounds cancel."""
+        pairs = zip(self.runs_ms, base.runs_ms, strict=True)
+        return Timing.of([run - other for run, other in pairs])
+
+    def __str__(self) -> str:
+        """The median and the quartiles around it, in milliseconds."""
+        digits = 0 if self.median_ms >= 100 else 1 if self.median_ms >= 10 else 2
+        middle, low, high = (f"{v:.{digits}f}" for v in (self.median_ms, *self.quartiles_ms))
+        return f"{middle} ({low}-{high})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchRecord:
+    """What every record of a benchmark carries."""
+
+    KIND: ClassVar[str]
+    schema: str
+    origin: Origin
+    device: str = "cpu"
+    quick: bool = False
+    seconds: float | None = None
+    load_at_start: float | None = None
+    waited: float | None = None
+    """Share of the timed seconds in which the process waited for a core; None if unknown"""
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether others used the machine, by the waiting, or by the load where that is unknown."""
+        if self.waited is not None:
+            return self.waited > MOST_WAITED
+        return (self.load_at_start or 0) > BUSY_LOAD * self.origin.cores
+
+    @property
+    def where(self) -> str:
+        """The machine and its threads, in words."""
+        return f"{self.origin.machine}, {self.origin.threads} threads"
+
+
+@dataclass(frozen=True)
+class Table3Settings:
+    """How Table 3 was measured."""
+
+    batch: int
+    repeats: int
+    blocks: int = 3
+    layout: str = "channels_last"
+
+
+@dataclass(frozen=True)
+class Table3Row:
+    """A training step of PreResNet-56; `heads` 0 is the network without blocks.
+
+    Ratios are to that network; the paper's are None where it prints none.
+    """
+
+    method: str
+    heads: int
+    train_step: Timing
+    train_step_ratio: Positive
+    paper_train_step_ratio: Positive | None
+    bytes_kept: Count
+    bytes_kept_ratio: Positive
+    peak_memory_bytes: Count
+    peak_memory_ratio: Positive
+    paper_memory_ratio: Positive | None
+    error: float | None
+
+    @property
+    def name(self) -> str:
+        """The method with its heads."""
+        return with_heads(self.method, self.heads)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table3Record(BenchRecord):
+    """What three blocks add to a PreResNet-56; the first row has no blocks."""
+
+    KIND = "table3"
+    settings: Table3Settings
+    rows: Annotated[tuple[Table3Row, ...], msgspec.Meta(min_length=1)]
+
+    def row(self, method: str, heads: int) -> Table3Row | None:
+        """The row of a method and a number of heads; None if it was not measured."""
+        found = (row for row in self.rows if (row.method, row.heads) == (method, heads))
+        return next(found, None)
+
+
+@dataclass(frozen=True)
+class ScalingSettings:
+    """How growth was measured."""
+
+    batch: int
+    heads: int
+    repeats: int
+    budget_bytes: int
+
+
+@dataclass(frozen=True)
+class ScalingPoint:
+    """One method on one map in one mode; where `time` is None, `left_out` says why."""
+
+    method: str
+    mode: Mode
+    channels: Count
+    height: Count
+    width: Count
+    error: float | None = None
+    time: Timing | None = None
+    left_out: str = ""
+
+    @property
+    def pixels(self) -> int:
+        """Of one map."""
+        return self.height * self.width
+
+
+@dataclass(frozen=True)
+class Exponent:
+    """The power of the pixels with which time grows; None where too few sizes were timed."""
+
+    method: str
+    mode: Mode
+    pixels_to_the_power: float | None
+
+
+@dataclass(frozen=True)
+class LargestMap:
+    """The largest square map that one method can be trained on within the budget."""
+
+    method: str
+    side: int
+    peak_bytes: int
+    step_seconds: float
+    measured: bool
+    """Whether a step of that size was run; otherwise both numbers are extrapolated"""
+
+
+@dataclass(frozen=True)
+class TiledPass:
+    """The memory of a pass in tiles, and its error against all pixels at once."""
+
+    side: int
+    tiles: int
+    error: float
+    peak_bytes: int
+    tile_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScalingRecord(BenchRecord):
+    """How the cost of one block grows with pixels and channels."""
+
+    KIND = "scaling"
+    settings: ScalingSettings
+    by_side: Annotated[tuple[ScalingPoint, ...], msgspec.Meta(min_length=1)]
+    by_channels: tuple[ScalingPoint, ...] = ()
+    exponents: tuple[Exponent, ...] = ()
+    largest: tuple[LargestMap, ...] = ()
+    tiles: TiledPass | None = None
+
+    def timed(self, method: str, mode: Mode) -> list[tuple[int, Timing]]:
+        """Pixels and times of a method, from the smallest map to the largest."""
+        return timed_points(self.by_side, method, mode)
+
+
+def timed_points(
+    points: Iterable[ScalingPoint], method: str, mode: Mode
+) -> list[tuple[int, Timing]]:
+    """Pixels and times of a method in one mode, from the smallest map to the largest."""
+    mine = (point for point in points if (point.method, point.mode) == (method, mode))
+    times = {point.pixels: point.time for point in mine if point.time is not None}
+    return sorted(times.items())
+
+
+@dataclass(frozen=True)
+class OrdersSettings:
+    """How the orders were measured."""
+
+    repeats: int
+    heads: int
+
+
+@dataclass(frozen=True)
+class OrdersRow:
+    """One method on one map; ratios are to the associative order in its faster shape."""
+
+    batch: int
+    channels: int
+    height: int
+    width: int
+    method: str
+    order: str
+    time: Timing
+    time_over_associative: Positive
+    bytes_kept: Count
+    bytes_kept_over_associative: Positive
+    error: float
+
+    @property
+    def place(self) -> str:
+        """The map in short."""
+        return f"B{self.batch} C{self.channels} {self.height}x{self.width}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrdersRecord(BenchRecord):
+    """One block in every order of multiplication."""
+
+    KIND = "orders"
+    settings: OrdersSettings
+    rows: Annotated[tuple[OrdersRow, ...], msgspec.Meta(min_length=1)]
+
+
+@dataclass(frozen=True)
+class BlocksSettings:
+    """How the demo's blocks were measured."""
+
+    words: str
+    repeats: int
+
+
+@dataclass(frozen=True)
+class BlocksRow:
+    """One method in the demo's table."""
+
+    method: str
+    milliseconds: Positive
+    bytes_kept: Count
+    error: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlocksRecord(BenchRecord):
+    """The demo's table: one block in every form."""
+
+    KIND = "blocks"
+    settings: BlocksSettings
+    rows: Annotated[tuple[BlocksRow, ...], msgspec.Meta(min_length=1)]
+
+
+Kinds = Mapping[str, type[BenchRecord]]
+KINDS: Kinds = {
+    kind.KIND: kind for kind in (Table3Record, ScalingRecord, BlocksRecord, OrdersRecord)
+}
+
+
+@dataclass(frozen=True)
+class _Header:
+    schema: str
+
+
+def read_bench_record(path: Path, kinds: Kinds = KINDS) -> BenchRecord | None:
+    """The record in a file; None if the file is something else, `CommandError` if damaged."""
+    try:
+        content = read_bytes(path, LARGEST_FILE)
+        schema = decode_record(content, _Header, path).schema
+    except (CommandError, FileNotFoundError):
+        return None
+    kind = schema.removeprefix(SCHEMA).partition(".")[0]
+    if not schema.startswith(SCHEMA) or kind not in kinds:
+        return None
+    return decode_record(content, kinds[kind], Path(path.name))
+
+
+def find_bench_records(
+    folders: Sequence[Path], kinds: Kinds = KINDS
+) -> tuple[list[BenchRecord], list[str]]:
+    """The newest record of each kind below the folders, and a sentence per damaged file.
+
+    Full records come before quick ones, and kinds in the order of `kinds`.
+    """
+    newest: dict[str, BenchRecord] = {}
+    damaged = []
+    globs = [sorted(folder.glob(glob)) for folder in folders for glob in ("*.json", "*/*.json")]
+    for path in (path for paths in globs for path in paths):
+        try:
+            record = read_bench_record(path, kinds)
+        except CommandError as error:
+            damaged.append(str(error))
+            continue
+        if record is not None:
+            before = newest.get(record.KIND)
+            if before is None or _rank(record) > _rank(before):
+                newest[record.KIND] = record
+    return [newest[kind] for kind in kinds if kind in newest], damaged
+
+
+def _rank(record: BenchRecord) -> tuple[bool, str]:
+    return not record.quick, record.origin.date

@@ -1,0 +1,43 @@
+"""`python -m benchmarks.NAME` as a person meets it, and `make bench`."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+OWN = ("peers", "planner", "training_loop", "inference", "export")
+
+
+def _python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_help_names_the_common_options(name: str) -> None:
+    """Each benchmark describes itself and takes the options of `scalednl bench`."""
+    run = _python(f"benchmarks.{name}", "--help")
+    assert run.returncode == 0, run.stderr
+    assert f"benchmarks.{name}" in run.stdout
+    for option in ("--quick", "--threads", "--repeats", "--out", "--device"):
+        assert option in run.stdout
+
+
+def test_mistakes_end_with_one_sentence() -> None:
+    """Exit code 2 and one line."""
+    run = _python("benchmarks.planner", "--threads", "0")
+    assert run.returncode == 2
+    assert run.stderr == "benchmarks: --threads must be at least 1, got 0\n"
+
+
+def test_make_bench_runs_every_benchmark() -> None:
+    """All of this folder, the three of the command line, and then the goals of their records."""
+    makefile = (ROOT / "Makefile").read_text()
+    found = re.search(r"^bench: .*\n((?:\t.*\n)+)", makefile, re.M)
+    assert found is not None
+    assert set(re.findall(r"scalednl bench (\w+)", found[1])) == {"orders", "table3", "scaling"}
+    assert re.findall(r"benchmarks\.(\w+)", found[1])[-1] == "goals"
+    assert set(re.findall(r"benchmarks\.(\w+)", found[1])) == {*OWN, "goals"}

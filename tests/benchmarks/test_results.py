@@ -1,0 +1,131 @@
+"""The README's figures are those of the records stored beside it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks.goals import NEAR
+from benchmarks.records import ALL_KINDS, PlannerRecord
+from scalednl.lab.bench.session import slug
+from scalednl.lab.records.bench import (
+    BenchRecord,
+    OrdersRecord,
+    ScalingRecord,
+    Table3Record,
+    find_bench_records,
+    read_bench_record,
+)
+from scalednl.lab.report.cost_claims import judge_costs
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
+README = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+STORED = ("table3", "scaling", "orders", "planner", "train")
+
+
+def _newest(kind: str) -> BenchRecord:
+    """The newest record of a benchmark; the test fails without one."""
+    (record,), damaged = find_bench_records([RESULTS], {kind: ALL_KINDS[kind]})
+    assert damaged == []
+    return record
+
+
+@pytest.mark.parametrize("kind", STORED)
+def test_a_record_says_where_it_comes_from(kind: str) -> None:
+    """Every benchmark has full records; date, processor and threads are in record and name."""
+    paths = sorted(RESULTS.glob(f"{kind}_*.json"))
+    assert paths, f"no record of {kind} in {RESULTS.name}"
+    for path in paths:
+        record = read_bench_record(path, ALL_KINDS)
+        assert record is not None
+        made = record.origin
+        where = f"{slug(made.machine)}_{made.threads}-threads"
+        assert path.stem == f"{record.KIND}_{made.date[:10]}_{where}"
+        assert not record.quick
+        assert made.commit is not None
+
+
+def test_every_stored_file_is_a_record() -> None:
+    """No file in the folder is left unread."""
+    for path in RESULTS.glob("*.json"):
+        assert read_bench_record(path, ALL_KINDS) is not None, path.name
+
+
+def test_the_readme_quotes_orders() -> None:
+    """Each setting's line is the record's, and so are the figures of lean blocks."""
+    record = _newest("orders")
+    assert isinstance(record, OrdersRecord)
+    rows = {(row.place, row.method): row for row in record.rows}
+    places = list(dict.fromkeys(row.place for row in record.rows))
+    for place in places:
+        auto = rows[place, "auto"]
+        plain, fused = (
+            auto.time.ratio(rows[place, f"softmax {m}"].time) for m in ("plain", "fused")
+        )
+        cells = [
+            *(place, auto.order, f"{auto.time_over_associative:.2f}"),
+            *(f"{auto.bytes_kept_over_associative:.2f}", f"{plain:.3f}", f"{fused:.3f}"),
+        ]
+        assert f"| {' | '.join(cells)} |" in README
+    lean = [rows[place, "auto, lean"] for place in places]
+    kept = [f"{row.bytes_kept_over_associative:.2f}" for row in lean]
+    times = [f"{row.time_over_associative:.2f}" for row in lean]
+    assert f"{kept[0]}, {kept[1]} and {kept[2]} of the bytes" in README
+    assert f"at {times[0]}, {times[1]} and {times[2]} of the time" in README
+
+
+def test_the_readme_quotes_table3() -> None:
+    """The lines of four heads are the record's, the paper's ratios beside them."""
+    record = _newest("table3")
+    assert isinstance(record, Table3Record)
+    named = {
+        "softmax plain": "softmax, plain",
+        "softmax fused": "softmax, fused",
+        "associative": "scaled, associative (the paper)",
+        "auto": "scaled, `auto`",
+        "auto, lean": 'scaled, `memory="lean"`',
+    }
+    for method, name in named.items():
+        row = record.row(method, 4)
+        assert row is not None
+        cells = [
+            *(name, f"x{row.train_step_ratio:.2f}", _printed(row.paper_train_step_ratio)),
+            *(f"x{row.bytes_kept_ratio:.3f}", f"x{row.peak_memory_ratio:.2f}"),
+            _printed(row.paper_memory_ratio),
+        ]
+        assert " ".join(f"| {' | '.join(cells)} |".split()) in README
+
+
+def test_the_readme_quotes_the_verdict_on_heads() -> None:
+    """What the README says of heads is the project's own verdict on the record."""
+    verdicts = {one.claim: one for one in judge_costs([_newest("table3")])}
+    time, memory = verdicts["heads-cost-no-time"], verdicts["heads-cost-no-memory"]
+    assert memory.answer == "holds"
+    middle, low, high = re.findall(r"([+-]\d+)\.\d%", time.why)[:3]
+    assert f"time is {time.answer}: the verdict on the stored record is" in README
+    assert f"{middle} % for four heads, 90 % interval {low} % to {high} %" in README
+
+
+def test_the_readme_quotes_the_largest_maps() -> None:
+    """Sides within the budget, and the minutes of the step that was not tried."""
+    record = _newest("scaling")
+    assert isinstance(record, ScalingRecord)
+    assert f"Within {record.settings.budget_bytes // 2**30} GiB" in README
+    found = {one.method: one for one in record.largest}
+    for one in found.values():
+        assert f"{one.side}x{one.side}" in README
+    assert f"{found['softmax fused'].step_seconds / 60:.0f} minutes" in README
+
+
+def test_the_readme_quotes_the_planner() -> None:
+    """How many shapes, and at how many the pick is near the fastest."""
+    record = _newest("planner")
+    assert isinstance(record, PlannerRecord)
+    near = 100 * sum(row.regret <= NEAR for row in record.rows) / len(record.rows)
+    assert f"Over {len(record.rows)} shapes" in README
+    assert f"within 10 % of the fastest order at {near:.0f} %" in README
+
+
+def _printed(ratio: float | None) -> str:
+    return "" if ratio is None else f"x{ratio:.2f}"

@@ -1,0 +1,55 @@
+"""A benchmark on toy sizes: what it prints, and what it writes."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+from xml.etree import ElementTree
+
+import pytest
+import torch
+
+from benchmarks.records import ALL_KINDS
+from scalednl.lab.bench.options import BenchOptions
+from scalednl.lab.records.bench import BenchRecord, read_bench_record
+
+Record = TypeVar("Record", bound=BenchRecord)
+
+
+@dataclass(frozen=True)
+class Shown(Generic[Record]):
+    """What a benchmark printed, its record, and the names of its charts."""
+
+    text: str
+    record: Record
+    charts: list[str]
+
+
+Show = Callable[..., Shown[Any]]
+
+
+@pytest.fixture(autouse=True)
+def threads() -> Iterator[None]:
+    """A benchmark sets the threads of its process; the next test gets the old number back."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Show:
+    """Runs a benchmark; its one record on disk reads back as what it returned."""
+
+    def run(command: Callable[..., Record], *arguments: Any) -> Shown[Record]:
+        out = tmp_path / "results"
+        record = command(BenchOptions(quick=True, threads=1, repeats=5, out=out), *arguments)
+        (path,) = out.glob("*.json")
+        assert read_bench_record(path, ALL_KINDS) == record
+        assert record.origin.threads == 1
+        assert path.name.startswith(f"{record.KIND}_quick_{record.origin.date[:10]}")
+        for chart in out.glob("*.svg"):
+            assert ElementTree.parse(chart).getroot().tag.endswith("svg")
+        charts = sorted(chart.name.partition("_quick")[0] for chart in out.glob("*.svg"))
+        return Shown(capsys.readouterr().out, record, charts)
+
+    return run

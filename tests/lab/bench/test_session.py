@@ -1,0 +1,44 @@
+"""What every benchmark fixes, notices and writes."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from scalednl.errors import UsageError
+from scalednl.lab.bench import session
+from scalednl.lab.bench.options import BenchOptions
+from scalednl.lab.bench.session import Session, slug
+from scalednl.lab.records.bench import BlocksRecord, BlocksRow, BlocksSettings
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_a_device_that_is_not_there_is_named() -> None:
+    """--device cuda without a GPU is refused in one sentence."""
+    with pytest.raises(UsageError, match="--device cuda: torch finds no GPU here; use cpu"):
+        Session("orders", BenchOptions(device="cuda"))
+
+
+def test_a_processor_makes_a_file_name() -> None:
+    """Trade marks and punctuation are left out."""
+    assert slug("Intel(R) Xeon(R) Processor @ 2.80GHz") == "intel-xeon-2.80ghz"
+    assert slug("AMD EPYC 7763 64-Core Processor") == "amd-epyc-7763-64-core"
+    assert slug("") == "unknown"
+
+
+def test_waiting_for_a_core_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The share of time in which others had the core is recorded, and a large one is reported."""
+    seconds = iter([(10.0, 1.0), (13.0, 2.0)])
+    monkeypatch.setattr(session, "_core_seconds", lambda: next(seconds))
+    measuring = Session("blocks", BenchOptions(out=tmp_path))
+    record = BlocksRecord(
+        **measuring.header(),
+        settings=BlocksSettings("", 5),
+        rows=(BlocksRow("auto", 1.0, 1, 0.0),),
+    )
+    assert record.waited == 0.25
+    assert record.is_disturbed
+    measuring.finish(record, {})
+    assert "waited for a core 25% of the time" in " ".join(capsys.readouterr().err.split())

@@ -1,0 +1,50 @@
+"""Each chart of a benchmark is one function of its record."""
+
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from scalednl.lab.charts.cost import draw, scaling_chart
+from scalednl.lab.records.bench import KINDS, BenchRecord, ScalingRecord, find_bench_records
+from scalednl.lab.records.methods import METHODS
+from scalednl.lab.report.costs import cost_sections
+
+RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
+
+
+def _stored(kind: str) -> BenchRecord:
+    (record,), _ = find_bench_records([RESULTS], {kind: KINDS[kind]})
+    return record
+
+
+@pytest.mark.parametrize("kind", ["table3", "scaling", "orders"])
+def test_the_page_and_the_file_have_the_same_chart(kind: str) -> None:
+    """The stored SVG is the chart of the stored record, and the report shows the same."""
+    record = _stored(kind)
+    (file,) = RESULTS.glob(f"{kind}_{record.origin.date[:10]}_*.svg")
+    assert file.read_text(encoding="utf-8") == draw(record), "draw it again from the record"
+    (section,) = cost_sections([record])
+    assert section["chart"] == draw(record)
+
+
+def test_the_caption_says_what_was_fitted() -> None:
+    """The exponents beside the lines are the record's, of the three largest sizes."""
+    record = _stored("scaling")
+    assert isinstance(record, ScalingRecord)
+    words = [text.text or "" for text in ElementTree.fromstring(scaling_chart(record)).iter()]
+    assert any("fitted to the 3 largest sizes" in word for word in words)
+    for exponent in record.exponents:
+        assert f"grows as N^{exponent.pixels_to_the_power:.2f}" in words
+        assert METHODS[exponent.method].label in words
+
+
+def test_a_record_of_one_size_is_drawn() -> None:
+    """One size gives points without an exponent."""
+    record = _stored("scaling")
+    assert isinstance(record, ScalingRecord)
+    first = tuple(point for point in record.by_side if point.height == 8)
+    chart = scaling_chart(replace(record, by_side=first, exponents=()))
+    assert ElementTree.fromstring(chart).tag.endswith("svg")
+    assert "nan" not in chart
