@@ -34,7 +34,7 @@ def test_the_caption_says_what_was_fitted() -> None:
     record = _stored("scaling")
     assert isinstance(record, ScalingRecord)
     words = [text.text or "" for text in ElementTree.fromstring(scaling_chart(record)).iter()]
-    assert any("fitted to the 3 largest sizes" in word for word in words)
+    assert any("exponents: of the 3 largest sizes" in word for word in words)
     for exponent in record.exponents:
         assert f"grows as N^{exponent.pixels_to_the_power:.2f}" in words
         assert METHODS[exponent.method].label in words

@@ -63,11 +63,11 @@ def scaling_chart(record: ScalingRecord) -> str:
         f"Time of one non-local block, {record.by_side[0].channels} channels, "
         f"{record.settings.heads} heads",
         [Panel(mode, _series(record, mode)) for mode in modes],
-        x_label="pixels N",
+        x_label=f"pixels N (exponents: of the {FITTED_SIZES} largest sizes)",
         y_label="milliseconds",
         x_ticks=[(float(side * side), f"{side}²") for side in sides],
-        foot=f"{record.where}, median of {record.settings.repeats}. Exponents are fitted to the "
-        f"{FITTED_SIZES} largest sizes. Lines end where a step would take too long or too much.",
+        foot=f"{record.where}, median of {record.settings.repeats}. "
+        "Lines end where a step would take too long or not fit in memory.",
     )
 
 

@@ -67,7 +67,8 @@ def _axis(dots: Sequence[Dot], left: float, log: bool, start: float | None) -> A
     high = max(d.value if d.high is None else d.high for d in dots)
     if log:
         return Axis(low / 1.4, high * 1.4, left, left + _PLOT, log=True)
-    low = low if start is None else min(low, start)
+    if start is not None and min(d.value for d in dots) >= start:
+        low = start
     high = max(low, high)
     room = max(0.08 * (high - low), 0.02 * low)
     return Axis(low, high + room, left, left + _PLOT, log=False)
