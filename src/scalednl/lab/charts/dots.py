@@ -1,5 +1,6 @@
 """Rows of dots: one row a thing, one column of plots a quantity, values written beside the dots."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -67,8 +68,9 @@ def _axis(dots: Sequence[Dot], left: float, log: bool, start: float | None) -> A
     high = max(d.value if d.high is None else d.high for d in dots)
     if log:
         return Axis(low / 1.4, high * 1.4, left, left + _PLOT, log=True)
-    if start is not None and min(d.value for d in dots) >= start:
-        low = start
+    if start is not None:
+        below = min(d.value for d in dots) < start
+        low = math.floor(20 * low) / 20 if below else start
     high = max(low, high)
     room = max(0.08 * (high - low), 0.02 * low)
     return Axis(low, high + room, left, left + _PLOT, log=False)
