@@ -124,8 +124,8 @@ def blocks_chart(record: BlocksRecord) -> str:
 
 
 def _colour(method: str) -> str:
-    """A method's colour, also under the names that the demo gives."""
-    known = METHODS.get(method.removeprefix("scaled, ").removeprefix("scaled "))
+    """The colour of a method, by its name or its label."""
+    known = METHODS.get(method.removeprefix("scaled "))
     return "grey" if known is None else known.colour
 
 

@@ -20,7 +20,7 @@ class Method:
     @property
     def label(self) -> str:
         """The name with its attention."""
-        return self.name if self.attention == "softmax" else f"scaled, {self.name}"
+        return self.name if self.attention == "softmax" else f"scaled {self.name}"
 
 
 METHODS = {
