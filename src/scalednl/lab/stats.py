@@ -1,4 +1,4 @@
-"""What repeated measurements say: Student's t intervals, tests, power. SciPy, no torch.
+"""Statistics of repeated measurements: Student's t intervals, tests, power. No torch.
 
 Distributions come from `scipy.special`, which loads in a fraction of the time of `scipy.stats`;
 tests hold every function to its counterpart there.
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 LEVEL = 0.95
-"""Of the intervals that are shown"""
+"""Coverage of the intervals that are shown"""
 SIGN_FLIP_FROM = 6
 """Fewer differences cannot reach p < 0.05 by their signs"""
 EXACT_UP_TO = 14
@@ -141,7 +141,7 @@ def _reaches(sums: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[
 
 
 def correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Pearson's correlation of paired values: what pairing buys. None where one is constant."""
+    """Pearson's correlation of paired values; None where one is constant."""
     if len(first) < 3 or min(np.ptp(first), np.ptp(second)) == 0:
         return None
     return float(np.corrcoef(first, second)[0, 1])

@@ -72,7 +72,7 @@ def test_names_are_found_or_guessed() -> None:
     assert all(artefact.is_control for artefact in find_artefacts(["controls"]))
     with pytest.raises(UsageError, match="did you mean 'table3_heads'"):
         find_artefacts(["table3"])
-    with pytest.raises(UsageError, match="there are: table1_importance"):
+    with pytest.raises(UsageError, match="use one of table1_importance"):
         find_artefacts(["zzzz"])
 
 

@@ -27,7 +27,7 @@ def colour_range(values: Tensor, colours: Colours) -> tuple[float, float]:
 
 
 def shrunk(values: Entries, side: int = LARGEST_SIDE) -> Float[Tensor, "fewer_rows fewer_columns"]:
-    """The map with at most `side` rows and columns, each the mean of those it stands for."""
+    """The map with at most `side` rows and columns, each the mean of those it replaces."""
     rows, columns = values.shape
     if max(rows, columns) <= side:
         return values
@@ -35,7 +35,7 @@ def shrunk(values: Entries, side: int = LARGEST_SIDE) -> Float[Tensor, "fewer_ro
 
 
 def bare_picture(values: Entries, colours: Colours) -> Image.Image:
-    """One pixel an entry and nothing else, in 256 colours."""
+    """One pixel per entry and nothing else, in 256 colours."""
     low, high = colour_range(values, colours)
     steps = ((values - low) / (high - low) * 255).round().clamp(0, 255)
     picture = Image.fromarray(steps.cpu().numpy().astype(np.uint8), mode="P")

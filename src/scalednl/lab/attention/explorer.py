@@ -18,13 +18,13 @@ from scalednl.inspection.factors import Factors
 LARGEST = 1_200_000
 """Letters of the vectors in one record: images are left out from the end until they fit"""
 BITS = (16, 8)
-"""Of a number; fewer where more would leave images out"""
+"""Bits of a number; the smaller number is used where the larger would leave images out"""
 
 
 def explorer_block(seen: BlockAttention, image: int, bits: int) -> dict[str, Any]:
-    """One block's vectors for one image, as its attention sees them, and how true their rows are.
+    """One block's vectors for one image, as its attention sees them, and the error of their rows.
 
-    Every vector is a scale times whole numbers of so many bits, in a basis in which rounding does
+    Every vector is a scale times integers of that many bits, in a basis in which rounding does
     least harm; products are those of theta and phi.
     """
     factors = seen.factors.at(image)
@@ -47,7 +47,7 @@ def explorer_block(seen: BlockAttention, image: int, bits: int) -> dict[str, Any
 
 
 def evened(factors: Factors) -> Factors:
-    """The same maps, with theta and phi of one size, and that size in all of their channels alike.
+    """The same maps, with theta and phi of one size that is spread evenly over their channels.
 
     With the singular value decomposition theta phi^T = U S V^T they become U sqrt(S) D and
     V sqrt(S) D, D the cosine transform. Softmax does not see what all keys share, so the mean of
@@ -76,7 +76,7 @@ def _cosines(n: int) -> Float[Tensor, "{n} {n}"]:
 def quantise(
     vectors: Float[Tensor, "heads n width"], bits: int
 ) -> tuple[Float[Tensor, "heads n width"], Float[Tensor, "heads n"]]:
-    """Whole numbers of so many bits, and what each vector's are to be multiplied by."""
+    """Integers of that many bits, and the factor of each vector."""
     scale = vectors.float().abs().amax(-1) / (2 ** (bits - 1) - 1)
     safe = torch.where(scale > 0, scale, 1)
     return (vectors.float() / safe[..., None]).round(), scale
@@ -105,7 +105,7 @@ def encode_png(pixels: npt.NDArray[np.uint8]) -> str:
 
 
 def letters_of(blocks: Sequence[BlockAttention], bits: int) -> int:
-    """How many letters the vectors of one image take, before any of them is made."""
+    """The number of letters that the vectors of one image take."""
     total = 0
     for seen in blocks:
         _, heads, queries, width = seen.factors.theta.shape

@@ -1,4 +1,4 @@
-"""Figures of attention: whole maps as in the paper's Figure 1, and where single pixels look."""
+"""Figures of attention: complete maps as in the paper's Figure 1, and what pixels attend to."""
 
 import io
 from collections.abc import Sequence
@@ -100,9 +100,9 @@ def draw_maps(panels: Sequence[MapPanel]) -> Figure:
 
 
 def draw_overlays(panels: Sequence[MapPanel]) -> Figure:
-    """Where chosen pixels look: a row for each network and query, a column for each head.
+    """What chosen pixels attend to: a row for each network and query, a column for each head.
 
-    Orange is positive, purple negative; every picture has its own range, which stands below it.
+    Orange is positive, purple negative; every picture has its own range, printed below it.
     """
     columns = 1 + max(len(panel.heads) for panel in panels)
     heights = [_cell_height(panel) for panel in panels]
@@ -188,7 +188,7 @@ def _short(value: float) -> str:
 
 
 def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """PNG and SVG, whole or not at all."""
+    """Write a PNG and an SVG file; each is complete or absent."""
     written = []
     for kind in ("png", "svg"):
         path = folder / f"{name}.{kind}"

@@ -1,4 +1,4 @@
-"""Which pixels are asked where they look."""
+"""The pixels whose attention is drawn."""
 
 import numpy as np
 import numpy.typing as npt

@@ -1,4 +1,4 @@
-"""Anybody's picture as RGB bytes, upright, of whatever kind it is."""
+"""Pictures of any kind as upright RGB bytes."""
 
 import warnings
 from pathlib import Path
@@ -18,30 +18,29 @@ WIDE = ("I;16", "I;16B", "I;16L", "I;16N", "I", "F")
 def read_photo(path: Path) -> Bytes:
     """The pixels (height, width, 3) of a picture.
 
-    Turned as its EXIF says, grey or palette or CMYK made RGB, 16 bits made 8, what is transparent
-    put on white.
+    It is rotated as its EXIF data asks, converted to RGB and to 8 bits, and put on white where it
+    is transparent.
     """
     try:
         with warnings.catch_warnings():
-            # Odd metadata is nobody's concern; a picture that claims to be huge is refused below.
+            # Odd metadata does not matter; a picture that claims to be huge is refused below.
             warnings.simplefilter("ignore")
             with Image.open(path) as image:
                 size = image.size
                 small = size[0] * size[1] <= LARGEST
                 pixels = np.array(_rgb(ImageOps.exif_transpose(image))) if small else None
     except FileNotFoundError:
-        raise UsageError(f"--image {path} is not there") from None
+        raise UsageError(f"--image {path} does not exist") from None
     except IsADirectoryError:
         raise UsageError(f"--image {path} is a folder, not a picture") from None
     except PermissionError:
-        raise UsageError(f"--image {path} may not be read") from None
+        raise UsageError(f"--image {path} cannot be read: permission denied") from None
     except Exception as error:
         # Pillow answers damage with errors of many kinds.
-        raise UsageError(f"--image {path} is not a sound picture: give a PNG or JPEG") from error
+        raise UsageError(f"--image {path} is not a valid picture: use a PNG or JPEG") from error
     if pixels is None:
         raise UsageError(
-            f"--image {path} has {size[0]} x {size[1]} pixels, and at most {LARGEST:,} are taken: "
-            "make it smaller"
+            f"--image {path} has {size[0]} x {size[1]} pixels (limit {LARGEST:,}): make it smaller"
         )
     return pixels
 

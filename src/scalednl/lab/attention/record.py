@@ -100,7 +100,7 @@ def explore(observations: Sequence[Observation], wanted: int) -> dict[str, Any]:
 
 
 def write_maps(observed: Observation, folder: Path) -> list[dict[str, Any]]:
-    """Bare pictures of every map of an image that can be built whole, in both colour maps."""
+    """Bare pictures of every map of an image that is small enough, in both colour maps."""
     written = []
     for number, seen in enumerate(observed.blocks):
         if seen.factors.is_large:

@@ -1,4 +1,4 @@
-"""A trained network, and the images on which it is looked at."""
+"""A trained network, and the images on which its attention is scored."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -28,12 +28,12 @@ BATCH = 50
 IMAGES = 6
 """Test images that are shown"""
 DEFAULT_NORMALISATION = "cifar10"
-"""Whose mean and deviation photos are given, where nothing says what a network was trained on"""
+"""Data set that normalises photos if the training data of a network is unknown"""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """An image as the network gets it, but for its normalisation."""
+    """An image as the network receives it, before normalisation."""
 
     pixels: Bytes
     title: str
@@ -83,7 +83,7 @@ class NetworkSource:
 
     @property
     def images(self) -> int:
-        """How many are scored."""
+        """Number of images that are scored."""
         return len(self.pictures) if self.batches is None else self.batches.images
 
 

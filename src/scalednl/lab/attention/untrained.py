@@ -1,4 +1,4 @@
-"""The network before its first step: what a score is without any training."""
+"""The network before its first step, as a baseline of the scores."""
 
 from dataclasses import dataclass
 
@@ -21,14 +21,14 @@ class Untrained:
     model: ResidualNetwork
     seed: int
     start: str
-    """What it is, in words"""
+    """A description for readers"""
 
 
 def untrained(source: NetworkSource) -> Untrained:
     """The initialisation of a network, ready for evaluation.
 
-    Batch norm has the statistics of the scored images: with those it is created with, activations
-    would grow from layer to layer as they never do in training.
+    Batch norm has the statistics of the scored images: with its initial statistics, activations
+    would grow from layer to layer.
     """
     config = source.model.config
     assert config is not None

@@ -1,4 +1,4 @@
-"""The rule that turns an estimate into one of four answers, and says what would settle an open one.
+"""The rule that turns an estimate into one of four answers, and what would settle an open one.
 
 | kind | holds | does not hold | no difference that matters |
 |---|---|---|---|
@@ -41,9 +41,9 @@ class Answered:
     answer: Answer
     p: float
     p_difference: float | None = None
-    """Of better and robust: of "there is no difference" """
+    """For better and robust: p of "there is no difference" """
     p_inside: float | None = None
-    """Of better and robust: of "the difference is as large as the margin" """
+    """For better and robust: p of "the difference is as large as the margin" """
 
 
 @dataclass(frozen=True)

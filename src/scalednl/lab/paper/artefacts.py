@@ -20,7 +20,7 @@ SHARES = (1, 2, 4, 8)
 
 @cache
 def artefacts() -> dict[str, Artefact]:
-    """All of them by name, in the paper's order, the controls last."""
+    """All tables and figures by name, in the paper's order, the controls last."""
     return {
         artefact.name: artefact.with_marks()
         for artefact in (
@@ -31,7 +31,7 @@ def artefacts() -> dict[str, Artefact]:
 
 
 def find_artefacts(names: list[str]) -> list[Artefact]:
-    """Those named, each once.
+    """The tables and figures that are named, each once.
 
     "all" is every table, figure and control, "controls" what the paper lacks, "evidence" the
     declared plan of `paper.evidence`, line by line.
@@ -46,7 +46,7 @@ def find_artefacts(names: list[str]) -> list[Artefact]:
     found: dict[str, Artefact] = {}
     for name in names:
         if name not in known and name not in groups:
-            there = f"; there are: {', '.join([*artefacts(), *groups])}"
+            there = f"; use one of {', '.join([*artefacts(), *groups])}"
             hint = suggestion(name, [*known, *groups]) or there
             raise UsageError(f"no table or figure is called {name!r}{hint}")
         found |= {member: known[member] for member in groups.get(name, [name])}
@@ -71,7 +71,7 @@ def _table1() -> Artefact:
     return _table(
         "table1_importance",
         "Table 1. What attention needs of its vectors",
-        "Test error (%) with theta and phi whole, with their magnitudes only, and with their "
+        "Test error (%) with complete theta and phi, with their magnitudes only, and with their "
         "directions only. One head (inferred).",
         setting,
     )
@@ -102,7 +102,7 @@ def _table3() -> Artefact:
         "table3_heads",
         "Table 3. How many heads",
         "Test error (%) by the number of heads; 0 is the network without blocks. What heads cost "
-        "stands under Cost.",
+        "is shown under Cost.",
         setting,
     )
 

@@ -41,14 +41,14 @@ class Claim:
 
     name: str
     says: str
-    """In the paper's sense, in a sentence"""
+    """The claim in a sentence"""
     kind: Kind
     artefact: str
     """The table or figure that has its trainings"""
     terms: tuple[tuple[int, str, str], ...]
     """Weight, row and column of cells of that table, in each of its data sets and networks"""
     quantity: str = "error"
-    """What is contrasted"""
+    """The measurement that is contrasted"""
     is_ours: bool = False
     """A question of this project, not a claim of the paper"""
 
@@ -90,7 +90,7 @@ class Claim:
 
 @cache
 def claims() -> tuple[Claim, ...]:
-    """All of them, in the order of the file."""
+    """All claims, in the order of the file."""
     return msgspec.json.decode(content("claims.json"), type=tuple[Claim, ...])
 
 

@@ -22,7 +22,7 @@ measured 16 G with PreResNet-56 and 22 G with PreResNet-20"""
 
 @lru_cache(maxsize=1024)
 def multiply_adds(name: str, block: NonLocalConfig, size: tuple[int, int], classes: int) -> int:
-    """Of one forward pass of one image; `size` is its height and width."""
+    """Multiply-adds of one forward pass of one image; `size` is its height and width."""
     shape = network_shape(name)
     total = shape.stem_kernel**2 * 3 * shape.stem_channels * size[0] * size[1]
     width = shape.stem_channels
@@ -72,12 +72,12 @@ def _attention(block: NonLocalConfig, channels: int, pixels: int) -> int:
 
 
 def training_multiply_adds(experiment: Experiment) -> int:
-    """Of all training steps of an experiment."""
+    """Multiply-adds of all training steps of an experiment."""
     return PASSES * image_multiply_adds(experiment) * train_images(experiment) * experiment.epochs
 
 
 def image_multiply_adds(experiment: Experiment) -> int:
-    """Of one image, forward."""
+    """Multiply-adds of one image, forward."""
     options, facts = experiment.generated, DATA_SETS[experiment.data]
     size = (facts.input_side,) * 2 if options is None else (options.height, options.width)
     return multiply_adds(experiment.model, experiment.block, size, num_classes(experiment))

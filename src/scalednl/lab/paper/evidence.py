@@ -46,7 +46,7 @@ class Line:
 
 
 def declared_plan(scale: Scale) -> dict[str, Any]:
-    """What was declared before the first run, as plain values, for the file of that name."""
+    """The plan that was declared before the first run, as plain values for `plan.json`."""
     rule = RULES[scale.name]
     return {
         "scale": scale.name,

@@ -18,10 +18,10 @@ NETWORKS = {
 
 @dataclass(frozen=True)
 class Cell:
-    """One number of a table: where it stands, what trains it, and what the paper prints."""
+    """One number of a table: its place, its training, and what the paper prints."""
 
     row: str
-    """The attention, or what else tells rows of one data set and network apart"""
+    """The attention, or another name that distinguishes rows of one data set and network"""
     column: str
     setting: PaperSetting
     printed: float | None = None
@@ -40,12 +40,12 @@ class Artefact:
     is_control: bool = False
     """Not in the paper"""
     inferred: str = ""
-    """As of a cell, where it applies to all of them"""
+    """What is inferred about all cells"""
     seeds: int | None = None
-    """Of every cell; None: as many as the scale has"""
+    """Number of seeds of every cell; None: as many as the scale has"""
     first_seeds: int | None = None
-    """So many seeds of all cells come first, then the others, then the next grid; None: the first
-    seeds of all grids come before the second ones"""
+    """Number of seeds of all cells that run first, then the others, then the next grid; None: the
+    first seeds of all grids run before the second ones"""
 
     def with_marks(self) -> "Artefact":
         """The same with its inferred settings named."""

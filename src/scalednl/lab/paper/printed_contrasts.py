@@ -31,7 +31,7 @@ class PrintedContrast:
     model: str
     terms: Terms
     claimed: Claimed = "above 0"
-    """ "comparable": the paper claims that there is no difference to speak of"""
+    """ "comparable": the paper claims that there is no notable difference"""
 
     @property
     def difference(self) -> float:
@@ -74,7 +74,7 @@ class ContrastEntry:
 
 @cache
 def printed_contrasts() -> tuple[PrintedContrast, ...]:
-    """All of them, in the paper's order."""
+    """All contrasts, in the paper's order."""
     return tuple(
         PrintedContrast(
             entry.table,

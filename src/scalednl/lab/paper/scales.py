@@ -1,4 +1,4 @@
-"""From a cell of the paper to an experiment: in full, or as a miniature that says so."""
+"""From a cell of the paper to an experiment: in full, or as a miniature that is named as such."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -44,7 +44,7 @@ class Scale:
 
     name: ScaleName
     words: str
-    """What it is, so that nobody takes it for another"""
+    """A description for readers"""
     seeds: int
     tiny_seeds: int = 3
     recipes: Mapping[str, str] = field(default_factory=dict)
@@ -53,9 +53,9 @@ class Scale:
     networks: Mapping[str, str] = field(default_factory=dict)
     """The paper's network -> the one used; others are left out"""
     changes: Mapping[str, Any] = field(default_factory=dict)
-    """What a recipe is shortened by"""
+    """The fields of a recipe that are changed to shorten it"""
     network_changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """What is used instead of `changes` for some of the paper's networks"""
+    """Used instead of `changes` for some of the paper's networks"""
     absent: frozenset[tuple[str, str]] = frozenset()
     """Pairs of the paper's data set and network that are left out although both are used"""
     norm_init: Mapping[str, float] = field(default_factory=dict)

@@ -23,7 +23,7 @@ NAMES = (
 
 
 class Place(NamedTuple):
-    """Where a number stands in a table."""
+    """The place of a number in a table."""
 
     data: str
     model: str
