@@ -107,12 +107,7 @@ def open_source(
         raise UsageError(
             f"{path} does not say what it was trained on: add --data NAME, or --image PHOTO"
         )
-    model = source_model(path)
-    try:
-        nonlocal_blocks(model)
-    except ValueError as error:
-        raise CommandError(f"{path} has nothing to show: {error}") from error
-    model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    model = _model_with_blocks(path)
     info = info or DATA_SETS[experiment.data if experiment else DEFAULT_NORMALISATION]
     if photos:
         names = _photo_classes(experiment, info, model)
@@ -129,6 +124,15 @@ def open_source(
     scored = _batches(experiment, found, images, BATCH)
     tested = _batches(experiment, found, test_images, TEST_BATCH)
     return NetworkSource(path, model, experiment, info, found.class_names, pictures, scored, tested)
+
+
+def _model_with_blocks(path: Path) -> ResidualNetwork:
+    model = source_model(path)
+    try:
+        nonlocal_blocks(model)
+    except ValueError as error:
+        raise CommandError(f"{path} has nothing to show: {error}") from error
+    return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
 def chosen_images(labels: Labels, count: int = IMAGES) -> list[int]:
