@@ -8,9 +8,8 @@ import pytest
 
 from scalednl.lab.config import Experiment
 from scalednl.lab.paper.answers import FAILS, HOLDS, OPEN, SAME, answer
-from scalednl.lab.paper.artefacts import artefacts
-from scalednl.lab.paper.claims import DIVERGED, Claim, claims, main_claims
-from scalednl.lab.paper.rules import PRIMARY, RULES
+from scalednl.lab.paper.claims import Claim, claims, main_claims
+from scalednl.lab.paper.rules import RULES
 from scalednl.lab.paper.scales import SCALES
 from scalednl.lab.records.run import Status
 from scalednl.lab.records.runs import RunRecord, by_cell, find_runs
@@ -414,37 +413,3 @@ def test_losing_at_the_wrong_init_is_not_robustness(tmp_path: Path) -> None:
     found = _judge(tmp_path, name)
     assert found.mean == pytest.approx(-55.0, abs=0.5)
     assert found.answer == FAILS
-
-
-def test_every_claim_stands_in_a_table_that_trains_it() -> None:
-    """At the full scale each claim's trainings are cells of the table that it names."""
-    paper = SCALES["paper"]
-    for claim in claims():
-        cells = {experiment.cell for _, experiment in artefacts()[claim.artefact].trainings(paper)}
-        for terms in claim.rows:
-            for term in terms:
-                experiment = paper.experiment(term.setting)
-                assert experiment is not None
-                assert experiment.cell in cells
-            assert sum(term.weight for term in terms) == 0 or claim.quantity == DIVERGED
-    assert set(PRIMARY) <= {claim.name for claim in claims()}
-
-
-def test_the_papers_own_numbers_support_its_claims() -> None:
-    """Every claim that printed errors can test is positive in them: none was turned round."""
-    printed = {
-        cell.setting: cell.printed
-        for artefact in artefacts().values()
-        for cell in artefact.cells
-        if cell.printed is not None
-    }
-    tested = 0
-    for claim in claims():
-        for terms in claim.rows:
-            values = [(term.weight, printed.get(term.setting)) for term in terms]
-            is_error = claim.quantity == "error" and claim.kind != "comparable"
-            if is_error and all(value is not None for _, value in values):
-                total = sum(weight * value for weight, value in values if value is not None)
-                assert total > 0, claim
-                tested += 1
-    assert tested >= 30
