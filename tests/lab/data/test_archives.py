@@ -96,7 +96,7 @@ def test_bombs_are_refused_from_their_headers(tmp_path: Path) -> None:
         list(read_members(tmp_path / "bomb.tar", lambda _: 10))
     content[:512] = _long_header(10**13)
     (tmp_path / "header.tar").write_bytes(content)
-    with pytest.raises(DataError, match="a header or member claims"):
+    with pytest.raises(DataError, match="is larger than any known data set"):
         list(read_members(tmp_path / "header.tar", lambda _: 10))
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as pack:
         pack.writestr("tiny/wnids.txt", bytes(64 * 2**20))

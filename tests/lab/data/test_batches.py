@@ -57,19 +57,19 @@ def test_ranks_see_together_what_one_process_sees() -> None:
     first, second = (
         Batches(data, data.train, 10, PaddedCrop(), seed=5, rank=rank, world=2) for rank in (0, 1)
     )
-    for whole, one, two in zip(alone.epoch(3), first.epoch(3), second.epoch(3), strict=True):
-        assert torch.equal(torch.cat([one.images, two.images]), whole.images)
-        assert torch.equal(torch.cat([one.labels, two.labels]), whole.labels)
+    for alone_batch, one, two in zip(alone.epoch(3), first.epoch(3), second.epoch(3), strict=True):
+        assert torch.equal(torch.cat([one.images, two.images]), alone_batch.images)
+        assert torch.equal(torch.cat([one.labels, two.labels]), alone_batch.labels)
 
 
 def test_an_epoch_resumes_from_any_batch() -> None:
     """Starting in the middle gives the rest of the epoch, bit for bit."""
     data = _data(50, side=16)
-    whole = list(Batches(data, data.train, 8, ResizedCrop(8), seed=1).epoch(2))
+    complete = list(Batches(data, data.train, 8, ResizedCrop(8), seed=1).epoch(2))
     for start in (0, 3, 6, 7):
         rest = list(Batches(data, data.train, 8, ResizedCrop(8), seed=1).epoch(2, start))
-        assert len(rest) == len(whole) - start
-        for mine, right in zip(rest, whole[start:], strict=True):
+        assert len(rest) == len(complete) - start
+        for mine, right in zip(rest, complete[start:], strict=True):
             assert torch.equal(mine.images, right.images)
             assert torch.equal(mine.labels, right.labels)
 

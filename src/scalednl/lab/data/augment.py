@@ -7,7 +7,6 @@ The numbers depend on the seed alone, and the result on the numbers alone. Image
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -44,19 +43,6 @@ class Crops:
     def to(self, device: torch.device) -> "Crops":
         """The same numbers on a device."""
         return Crops(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
-
-
-@runtime_checkable
-class Crop(Protocol):
-    """A kind of augmentation."""
-
-    def draw(self, batch: int, side: int, generator: Generator) -> Crops:
-        """Random numbers for a batch of images of side x side pixels, on the CPU."""
-        ...
-
-    def cut(self, images: Raw, crops: Crops) -> Pixels:
-        """The pixels of the crops."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -150,6 +136,10 @@ class CentreCrop:
             )
         start = (images.shape[1] - self.size) // 2
         return images[:, start : start + self.size, start : start + self.size]
+
+
+Crop = PaddedCrop | ResizedCrop | CentreCrop
+"""`draw` draws the numbers for a batch of images of side x side pixels, on the CPU; `cut` crops"""
 
 
 class Normaliser:

@@ -1,7 +1,7 @@
-"""Noisy images with gratings, from whole-number arithmetic.
+"""Noisy images with gratings, from integer arithmetic.
 
 Images depend on nothing but the options and the seed, on every platform: they come from the raw
-64-bit numbers of a PCG generator by whole-number arithmetic, and from tables of cosines and
+64-bit numbers of a PCG generator by integer arithmetic, and from tables of cosines and
 quantiles rounded to 1/256 of a grey level.
 """
 
@@ -80,7 +80,7 @@ def turn_names(orientations: int) -> tuple[str, ...]:
 
 
 def below(source: Source, limit: int) -> Labels:
-    """One whole number in 0 to limit - 1 for every image of a chunk."""
+    """One integer in 0 to limit - 1 for every image of a chunk."""
     return ((source.random_raw(CHUNK) >> np.uint64(32)) * np.uint64(limit) >> np.uint64(32)).astype(
         np.int64
     )

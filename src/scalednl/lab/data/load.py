@@ -2,6 +2,7 @@
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 from scalednl.errors import UsageError
 from scalednl.lab.config import PairsConfig, RecallConfig
@@ -13,8 +14,11 @@ from scalednl.lab.data.arrays import StaleError, open_arrays, write_arrays
 from scalednl.lab.data.catalogue import CATALOGUE
 from scalednl.lab.data.data_set import DataSet
 from scalednl.lab.data.errors import DataError, DiskError, writing_data
-from scalednl.lab.data.gratings import make_splits, turn_names
+from scalednl.lab.data.gratings import Draw, make_splits, turn_names
 from scalednl.lab.data.splits import ImageData, Split
+
+DRAWS: dict[str, Draw[Any]] = {"pairs": pairs.draw, "recall": recall.draw}
+"""What each generated data set adds to noise"""
 
 
 def load_data(
@@ -36,11 +40,7 @@ def load_data(
         options = GENERATED[name]() if options is None else options
         if type(options) is not GENERATED[name]:
             raise UsageError(f"options of {name} are a {GENERATED[name].__name__}, got {options}")
-        train, test = (
-            make_splits(options, pairs.draw, seed)
-            if isinstance(options, PairsConfig)
-            else make_splits(options, recall.draw, seed)
-        )
+        train, test = make_splits(options, DRAWS[name], seed)
         names = turn_names(options.orientations)
         return ImageData(name, train, test, names, facts.mean, facts.std)
     place = store.data_root(None if root is None else Path(root))

@@ -12,7 +12,7 @@ score has less than log k: training has nothing to learn, and what it learns fro
 a finite training set does not transfer.
 
 Error is not convex, and its bound is weaker. An additive score *can* be right for 3/4 of the
-images if k is even: 2 c t - c^2 with t = red + (k - 1 - blue), a whole number from 0 to 2k - 2, is
+images if k is even: 2 c t - c^2 with t = red + (k - 1 - blue), an integer from 0 to 2k - 2, is
 additive, and its argmax decodes any k consecutive values of t. More is impossible: in
 the cells {r, r + k/2} x {b, b + k/2} two classes alternate as in XOR, their four margins add up
 to zero, so one of the four is wrong, and these squares cover all cells. Such a score has a higher
