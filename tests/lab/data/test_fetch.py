@@ -3,6 +3,8 @@
 import errno
 import subprocess
 import sys
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -135,6 +137,28 @@ def test_a_folder_is_a_source_too(tmp_path: Path) -> None:
     folder = unpacked(tmp_path / "cifar-10-batches-bin", files)
     fetch.get(data, tmp_path / "root", quiet, source=folder)
     fetch.verify(data, tmp_path / "root")
+
+
+def test_a_second_get_waits_for_the_first(tmp_path: Path) -> None:
+    """It reports that it waits, and then finds the data set complete."""
+    root, data = stored(tmp_path, "cifar10")
+    sentences: list[str] = []
+    found: list[int] = []
+
+    def get() -> None:
+        found.append(fetch.get(data, root, sentences.append).train_images)
+
+    second = threading.Thread(target=get)
+    with store.locked(root, data.name):
+        second.start()
+        deadline = time.monotonic() + 30
+        while not sentences and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert sentences == ["waiting: another process is downloading cifar10"]
+        assert not found
+    second.join(60)
+    assert found == [15]
+    assert sentences[1].endswith("already contains it, complete and checked")
 
 
 def _snapshot(folder: Path) -> dict[str, bytes]:

@@ -133,3 +133,9 @@ def test_recall_loads_by_name() -> None:
     assert (len(data.train), len(data.test)) == (50, 20)
     assert data.class_names == ("turned by 0 degrees", "turned by 90 degrees")
     assert np.array_equal(data.test.images, make_splits(config, draw, 3)[1].images)
+
+
+def test_options_of_another_data_set_are_refused() -> None:
+    """Options of `recall` do not generate `pairs`."""
+    with pytest.raises(UsageError, match="options of pairs are a PairsConfig, got RecallConfig"):
+        load_data("pairs", options=RecallConfig())

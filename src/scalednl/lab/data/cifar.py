@@ -14,13 +14,14 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
+from scalednl.lab.config.data_sets import DATA_SETS
 from scalednl.lab.data.archives import read_members
 from scalednl.lab.data.data_set import Advance, DataSet, Decoded, Files
 from scalednl.lab.data.errors import DataError
 from scalednl.lab.data.image_file import read_picture
 from scalednl.lab.data.splits import Bytes, Split
 
-SIDE = 32
+SIDE = DATA_SETS["cifar10"].side
 PIXELS = 3 * SIDE * SIDE
 MAX_RECORDS = 50_000
 MAX_BYTES = MAX_RECORDS * (PIXELS + 2) + 8 * 2**20
@@ -74,29 +75,22 @@ class Cifar(DataSet):
 
     def decode(self, files: Files, source: Path, advance: Advance) -> Decoded:
         """Images and labels of the binary files, if each is the official one byte for byte."""
-        images: dict[str, list[Bytes]] = {"train": [], "test": []}
-        labels: dict[str, list[Bytes]] = {"train": [], "test": []}
         for name, right in self.binary_md5.items():
-            content = files.get(name, b"")
-            if _md5(content) != right:
+            if _md5(files.get(name, b"")) != right:
                 raise DataError(
                     f"{source}: {name} is not the official file of {self.facts.words} (its md5 "
                     f"must be {right}): it is damaged, or another file; download it again"
                 )
-            records = np.frombuffer(content, np.uint8)
-            records = records.reshape(-1, PIXELS + len(self.label_keys))
-            planes = records[:, -PIXELS:].reshape(-1, 3, SIDE, SIDE)
-            images[_split_of(name)].append(planes.transpose(0, 2, 3, 1))
-            labels[_split_of(name)].append(records[:, -PIXELS - 1])
             advance(1)
-        splits = {
-            split: Split(
-                np.ascontiguousarray(np.concatenate(images[split])),
-                np.concatenate(labels[split]).astype(np.int64),
-            )
-            for split in images
-        }
+        splits = {split: self._split(files, split) for split in ("train", "test")}
         return Decoded(splits, self.facts.class_names, files)
+
+    def _split(self, files: Files, split: str) -> Split:
+        content = b"".join(files[name] for name in self.binary_md5 if _split_of(name) == split)
+        records = np.frombuffer(content, np.uint8).reshape(-1, PIXELS + len(self.label_keys))
+        planes = records[:, -PIXELS:].reshape(-1, 3, SIDE, SIDE)
+        labels = records[:, -PIXELS - 1].astype(np.int64)
+        return Split(np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), labels)
 
     def write(self, files: Files, folder: Path) -> None:
         """Store the binary files under their names."""
@@ -104,7 +98,7 @@ class Cifar(DataSet):
             (folder / name).write_bytes(files[name])
 
     def read(self, folder: Path) -> Files:
-        """The binary files that are there."""
+        """The binary files that `write` stored; missing ones are left out."""
         paths = [folder / name for name in self.binary_md5]
         return {path.name: path.read_bytes() for path in paths if path.is_file()}
 

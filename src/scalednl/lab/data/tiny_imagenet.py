@@ -18,13 +18,14 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
+from scalednl.lab.config.data_sets import DATA_SETS
 from scalednl.lab.data.archives import DAMAGE, read_members
 from scalednl.lab.data.data_set import Advance, DataSet, Decoded, Files
 from scalednl.lab.data.errors import DataError
 from scalednl.lab.data.image_file import read_picture
 from scalednl.lab.data.splits import Bytes, Split
 
-SIDE = 64
+SIDE = DATA_SETS["tiny-imagenet"].side
 MAX_IMAGE = 2**18
 MAX_TEXT = 16 * 2**20
 ANNOTATIONS = "val/val_annotations.txt"
