@@ -12,7 +12,7 @@ from scalednl.errors import UsageError
 from scalednl.lab.data import batches
 from scalednl.lab.data.augment import CentreCrop, PaddedCrop, ResizedCrop
 from scalednl.lab.data.batches import Batch, Batches
-from scalednl.lab.data.splits import ImageData, Split, stratified
+from scalednl.lab.data.splits import ImageData, Split
 
 MEAN, STD = (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)
 
@@ -110,30 +110,3 @@ def test_impossible_batches_are_refused() -> None:
         Batches(data, data.train, 2, PaddedCrop(), rank=3, world=2)
     with pytest.raises(UsageError, match="a crop of 56 pixels does not fit into images of 8"):
         next(Batches(data, data.train, 2, CentreCrop(56)).epoch(0))
-
-
-@given(
-    labels=st.lists(st.integers(0, 4), min_size=1, max_size=60),
-    share=st.floats(0, 1),
-    seed=st.integers(0, 5),
-)
-@settings(deadline=None)
-def test_subsets_keep_the_proportions(labels: list[int], share: float, seed: int) -> None:
-    """A class has its share of the subset to within one image, and no image comes twice."""
-    values = np.array(labels)
-    limit = max(1, round(share * len(values)))
-    chosen = stratified(values, limit, seed)
-    assert len(set(chosen.tolist())) == limit
-    for label in set(labels):
-        exact = limit * labels.count(label) / len(labels)
-        assert abs((values[chosen] == label).sum() - exact) < 1
-
-
-def test_impossible_limits_are_refused() -> None:
-    """0 images, and more than there are."""
-    for limit in (0, 11):
-        with pytest.raises(
-            UsageError, match=f"the limit must be in 1 to 10, the images, got {limit}"
-        ):
-            _data(10).train.subset(limit)
-    assert len(_data(10).limited(4, 2).train) == 4

@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from scalednl.lab.data.catalogue import CIFAR10, CIFAR100
-from scalednl.lab.data.cifar import Cifar
 from scalednl.lab.data.errors import DataError
 from tests.lab.data.builders import (
     encoded,
@@ -125,15 +123,6 @@ def _python2_pickle(images: np.ndarray, labels: list[int]) -> bytes:
     out.write(b"T" + images.size.to_bytes(4, "little") + images.tobytes() + b"tb")
     out.write(b"U\x06labels](" + b"".join(b"K" + bytes([label]) for label in labels) + b"eu.")
     return out.getvalue()
-
-
-@pytest.mark.parametrize("data", [CIFAR10, CIFAR100], ids=["cifar10", "cifar100"])
-def test_every_binary_file_has_its_pickle(data: Cifar) -> None:
-    """The catalogue has one hash for each file of both versions, all different."""
-    assert [f"{name}.bin" for name in data.pickle_md5] == list(data.binary_md5)
-    sums = {*data.binary_md5.values(), *data.pickle_md5.values()}
-    assert len(sums) == 2 * len(data.binary_md5)
-    assert all(len(md5) == 32 for md5 in sums)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from scalednl.errors import UsageError
 from scalednl.lab.config import PairsConfig
 from scalednl.lab.data import load_data
-from scalednl.lab.data.gratings import BLUE, GREEN, RED, Source, generate, make_splits
+from scalednl.lab.data.gratings import BLUE, GREEN, RED, Source, generate
 from scalednl.lab.data.pairs import draw, draw_orientations, draw_places, label
 from tests.lab.data.gratings import orientation
 
@@ -27,18 +27,6 @@ def test_images_are_the_same_everywhere(config: PairsConfig) -> None:
     split = generate(config, draw, 20, 7)
     content = split.images.tobytes() + split.labels.astype("<i8").tobytes()
     assert hashlib.sha256(content).hexdigest()[:16] == GOLDEN[config]
-
-
-def test_seeds_and_splits_share_nothing() -> None:
-    """Other seeds and the test split have other images; a longer list begins with the shorter."""
-    config = PairsConfig(train_images=300, test_images=300)
-    train, test = make_splits(config, draw, seed=1)
-    assert not (train.images == test.images).all(axis=(1, 2, 3)).any()
-    other, _ = make_splits(config, draw, seed=2)
-    assert not (train.images == other.images).all(axis=(1, 2, 3)).any()
-    assert np.array_equal(
-        generate(config, draw, 10, 3).images, generate(config, draw, 260, 3).images[:10]
-    )
 
 
 def test_the_class_is_the_difference_of_orientations() -> None:
@@ -63,13 +51,6 @@ def test_gratings_keep_their_distance(config: PairsConfig) -> None:
         sides.add(red[0] < blue[0])
     assert min(gaps) == config.gap
     assert sides == {True, False}
-
-
-def test_noise_has_its_deviation() -> None:
-    """In a channel without gratings it is noise * 40 grey levels about 128."""
-    noisy = generate(PairsConfig(noise=0.5), draw, 300, 0).images[..., GREEN]
-    assert abs(noisy.std() - 20) < 0.1
-    assert abs(noisy.mean() - 128) < 0.1
 
 
 def _table(k: int) -> npt.NDArray[np.int64]:

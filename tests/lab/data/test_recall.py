@@ -31,15 +31,6 @@ def test_images_are_the_same_everywhere(config: RecallConfig) -> None:
     assert hashlib.sha256(content).hexdigest()[:16] == GOLDEN[config]
 
 
-def test_splits_share_nothing() -> None:
-    """The test split and other seeds have other images."""
-    config = RecallConfig(train_images=100, test_images=100)
-    train, test = make_splits(config, draw, seed=1)
-    other, _ = make_splits(config, draw, seed=2)
-    for split in (test, other):
-        assert not (train.images == split.images).all(axis=(1, 2, 3)).any()
-
-
 def _read_side(half: npt.NDArray[np.float64], config: RecallConfig) -> dict[str, int]:
     """Colours from top to bottom with their orientations."""
     found = {}

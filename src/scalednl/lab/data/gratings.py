@@ -35,8 +35,9 @@ RED, GREEN, BLUE = 0, 1, 2
 
 Config = TypeVar("Config", bound=GratingsConfig)
 Source = np.random.PCG64
-Whole = npt.NDArray[np.int32]
-Draw = Callable[[Config, Whole, Source], Labels]
+Steps = npt.NDArray[np.int32]
+"""Grey levels in steps of 1/256"""
+Draw = Callable[[Config, Steps, Source], Labels]
 """Adds gratings to a chunk of images and returns their classes"""
 
 
@@ -66,7 +67,7 @@ def generate(config: Config, draw: Draw[Config], count: int, seed: int) -> Split
     return Split(np.concatenate(images), np.concatenate(labels))
 
 
-def paint(canvas: Whole, channel: int, patches: Whole, rows: Labels, columns: Labels) -> None:
+def paint(canvas: Steps, channel: int, patches: Steps, rows: Labels, columns: Labels) -> None:
     """Add one patch per image to a channel, with its upper left corner at (row, column)."""
     span = np.arange(patches.shape[-1])
     image = np.arange(len(canvas))[:, None, None]
@@ -99,7 +100,7 @@ def shuffled(source: Source, count: int) -> Labels:
 
 
 @cache
-def grating_table(patch: int, orientations: int) -> Whole:
+def grating_table(patch: int, orientations: int) -> Steps:
     """Every orientation and phase as a patch, in 1/256 grey levels."""
     middle = (patch - 1) / 2
     offsets = [index - middle for index in range(patch)]
@@ -116,7 +117,7 @@ def grating_table(patch: int, orientations: int) -> Whole:
     return np.rint(table).astype(np.int32)
 
 
-def _noise(size: tuple[int, int], table: Whole, source: Source) -> Whole:
+def _noise(size: tuple[int, int], table: Steps, source: Source) -> Steps:
     """Normal noise for a chunk: every 16 random bits give one value."""
     values = CHUNK * size[0] * size[1] * 3
     raw = source.random_raw((values + 3) // 4)
@@ -126,7 +127,7 @@ def _noise(size: tuple[int, int], table: Whole, source: Source) -> Whole:
 
 
 @cache
-def _quantiles(noise: float) -> Whole:
+def _quantiles(noise: float) -> Steps:
     """The middles of 65536 equally likely parts of a normal distribution, in 1/256 grey levels."""
     normal = NormalDist(0, noise * LEVELS * FIXED) if noise else None
     upper = [

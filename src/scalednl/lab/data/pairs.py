@@ -21,14 +21,14 @@ cross-entropy than a constant one, which is why gradient descent does not find i
 
 from scalednl.lab.config import PairsConfig
 from scalednl.lab.data import gratings
-from scalednl.lab.data.gratings import BLUE, PHASES, RED, Source, Whole, below, paint
+from scalednl.lab.data.gratings import BLUE, PHASES, RED, Source, Steps, below, paint
 from scalednl.lab.data.splits import Labels
 
 Place = tuple[Labels, Labels]
 """Row and column of every image's patch"""
 
 
-def draw(config: PairsConfig, canvas: Whole, source: Source) -> Labels:
+def draw(config: PairsConfig, canvas: Steps, source: Source) -> Labels:
     """Add a red and a blue grating to every image of a chunk; the classes."""
     table = gratings.grating_table(config.patch, config.orientations)
     red, blue = draw_orientations(config, source)

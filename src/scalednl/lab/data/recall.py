@@ -27,7 +27,7 @@ from scalednl.lab.data.gratings import (
     PHASES,
     RED,
     Source,
-    Whole,
+    Steps,
     below,
     edge_columns,
     grating_table,
@@ -68,7 +68,7 @@ def orientations(first: Labels, others: Labels, label: Labels, k: int) -> tuple[
     return np.hstack([shared[0], left]), np.hstack([shared[1], right])
 
 
-def draw(config: RecallConfig, canvas: Whole, source: Source) -> Labels:
+def draw(config: RecallConfig, canvas: Steps, source: Source) -> Labels:
     """Add the gratings of both sides to every image of a chunk; the classes."""
     k, rest = config.orientations, 2 * (config.per_side - 1)
     colours = assign(shuffled(source, config.colours), config.per_side)
@@ -83,7 +83,12 @@ def draw(config: RecallConfig, canvas: Whole, source: Source) -> Labels:
 
 
 def _paint_side(
-    config: RecallConfig, canvas: Whole, source: Source, colours: Labels, turned: Labels, far: int
+    config: RecallConfig,
+    canvas: Steps,
+    source: Source,
+    colours: Labels,
+    turned: Labels,
+    far: int,
 ) -> None:
     """Gratings below each other, in a random order."""
     table = grating_table(config.patch, config.orientations)
