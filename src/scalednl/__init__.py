@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from scalednl.blocks import NonLocal1d, NonLocal2d, NonLocal3d, SinusoidalPosition2d
     from scalednl.config import ModelConfig, NonLocalConfig
     from scalednl.inspection.capture import capture_attention
-    from scalednl.models.convert import ConversionReport, convert, load_foreign_state_dict
+    from scalednl.models.checkpoint import load_foreign_state_dict
+    from scalednl.models.convert import ConversionReport, convert
     from scalednl.models.export import ExportReport, export_model
     from scalednl.models.insert import InsertionReport, insert_nonlocal
     from scalednl.models.registry import create_model, list_models
@@ -52,7 +53,8 @@ _MODULES = {
     "blocks": ("NonLocal1d", "NonLocal2d", "NonLocal3d", "SinusoidalPosition2d"),
     "config": ("ModelConfig", "NonLocalConfig"),
     "inspection.capture": ("capture_attention",),
-    "models.convert": ("ConversionReport", "convert", "load_foreign_state_dict"),
+    "models.checkpoint": ("load_foreign_state_dict",),
+    "models.convert": ("ConversionReport", "convert"),
     "models.export": ("ExportReport", "export_model"),
     "models.insert": ("InsertionReport", "insert_nonlocal"),
     "models.registry": ("create_model", "list_models"),

@@ -1,120 +1,134 @@
-"""Implementations that no package index has, written from their published keys and arithmetic."""
+"""Foreign blocks become ours: the same values and gradients, whatever they compute and are called."""
 
 import copy
+import itertools
+from collections.abc import Callable
+from math import prod
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 import scalednl
+from scalednl.models.identify import SPACES as TRIAL_SPACES
+from tests.models.foreign_blocks import (
+    POOLS,
+    Attention,
+    Authors,
+    Bat,
+    NONLocalBlock,
+    Nonlocal,
+    PAM,
+    Weigh,
+    over,
+    softmax,
+)
 from tests.support import assert_close, randomise
 
+SPACES = {1: (10,), 2: (6, 8), 3: (2, 4, 6)}
 
-class NONLocalBlock2D(nn.Module):
-    """Keys g, theta, phi, W; softmax without a scale, or the dot product over N."""
-
-    def __init__(self, channels: int, dot: bool, pooled: bool, norm: bool) -> None:
-        super().__init__()
-        inner, self.dot = channels // 2, dot
-        self.g: nn.Module = nn.Conv2d(channels, inner, 1)
-        self.theta = nn.Conv2d(channels, inner, 1)
-        self.phi: nn.Module = nn.Conv2d(channels, inner, 1)
-        out = nn.Conv2d(inner, channels, 1)
-        self.W = nn.Sequential(out, nn.BatchNorm2d(channels)) if norm else out
-        if pooled:
-            self.g = nn.Sequential(self.g, nn.MaxPool2d(2))
-            self.phi = nn.Sequential(self.phi, nn.MaxPool2d(2))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """z."""
-        theta, phi, g = (m(x).flatten(2) for m in (self.theta, self.phi, self.g))
-        f = theta.mT @ phi
-        a = f / f.shape[-1] if self.dot else f.softmax(-1)
-        return self.W((g @ a.mT).unflatten(2, x.shape[2:])) + x
-
-
-class Nonlocal(nn.Module):
-    """Keys conv_theta, conv_phi, conv_g, conv_out, bn over video; keys pooled before phi and g."""
-
-    def __init__(self, channels: int, dot: bool, pooled: bool) -> None:
-        super().__init__()
-        inner, self.dot, self.pooled = channels // 2, dot, pooled
-        self.conv_theta = nn.Conv3d(channels, inner, 1)
-        self.conv_phi = nn.Conv3d(channels, inner, 1)
-        self.conv_g = nn.Conv3d(channels, inner, 1)
-        self.conv_out = nn.Conv3d(inner, channels, 1)
-        self.bn = nn.BatchNorm3d(channels, eps=1e-3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """z."""
-        keys = F.max_pool3d(x, (1, 2, 2)) if self.pooled else x
-        theta = self.conv_theta(x).flatten(2)
-        phi, g = self.conv_phi(keys).flatten(2), self.conv_g(keys).flatten(2)
-        f = theta.mT @ phi
-        a = f / f.shape[-1] if self.dot else (f * theta.shape[1] ** -0.5).softmax(-1)
-        y = self.conv_out((g @ a.mT).unflatten(2, x.shape[2:]))
-        return x + self.bn(y)
-
-
-class Authors(nn.Module):
-    """Keys theta_conv, pi_conv, g_conv, z_conv, z_bn; several heads, scaled or bare softmax."""
-
-    def __init__(self, channels: int, heads: int, softmax: bool) -> None:
-        super().__init__()
-        self.heads, self.softmax = heads, softmax
-        self.theta_conv = nn.Conv2d(channels, channels, 1, bias=False)
-        self.pi_conv = nn.Conv2d(channels, channels, 1, bias=False)
-        self.g_conv = nn.Conv2d(channels, channels, 1, bias=False)
-        self.z_conv = nn.Conv2d(channels, channels, 1, bias=False)
-        self.z_bn = nn.BatchNorm2d(channels)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """z."""
-        theta, phi, g = (
-            conv(x).flatten(2).unflatten(1, (self.heads, -1))
-            for conv in (self.theta_conv, self.pi_conv, self.g_conv)
-        )
-        f = theta.mT @ phi
-        a = f.softmax(-1) if self.softmax else f / (f.shape[-1] * theta.shape[2]) ** 0.5
-        y = (g @ a.mT).flatten(1, 2).unflatten(2, x.shape[2:])
-        return x + self.z_bn(self.z_conv(y))
-
-
-CASES = [
-    *(
-        (NONLocalBlock2D(8, dot, pooled, norm), (6, 8), "mean" if dot else "softmax")
-        for dot in (False, True)
-        for pooled in (False, True)
-        for norm in (False, True)
+CASES: dict[str, tuple[nn.Module, dict[str, object]]] = {
+    "softmax": (NONLocalBlock(8, softmax()), {"attention": "softmax", "softmax_scale": 1.0}),
+    "number": (NONLocalBlock(8, softmax(0.37)), {"attention": "softmax", "softmax_scale": 0.37}),
+    "hot": (NONLocalBlock(8, softmax(5.0)), {"attention": "softmax", "softmax_scale": 5.0}),
+    "mean": (NONLocalBlock(8, over(1)), {"attention": "mean"}),
+    "root N": (NONLocalBlock(8, over(0.5)), {"attention": "scaled"}),
+    "root N d": (NONLocalBlock(8, over(0.5, 4)), {"attention": "scaled"}),
+    "root d": (NONLocalBlock(8, over(0, 4)), {"attention": "scaled", "scale": False}),
+    "bare": (NONLocalBlock(8, over(0)), {"attention": "scaled", "scale": False}),
+    "pooled": (NONLocalBlock(8, softmax(), pool=POOLS[1]), {"key_pool": "after"}),
+    "1-D": (NONLocalBlock(8, over(1), dims=1, pool=POOLS[0]), {"key_pool": "after"}),
+    "3-D": (NONLocalBlock(8, over(1), dims=3, pool=POOLS[2], norm=False), {"key_pool": "after"}),
+    "W_z": (NONLocalBlock(8, softmax(), out="W_z"), {"attention": "softmax"}),
+    "out": (NONLocalBlock(8, softmax(), out="out", norm=False), {"attention": "softmax"}),
+    "video": (Nonlocal(8, softmax(0.5), True), {"key_pool": "before", "softmax_scale": "embed"}),
+    "video, mean": (Nonlocal(8, over(1), False), {"key_pool": None, "attention": "mean"}),
+    "3 heads": (Authors(24, 3, over(0.5, 8)), {"heads": 3, "attention": "scaled", "scale": True}),
+    "12 heads": (Authors(24, 12, softmax()), {"heads": 12, "softmax_scale": 1.0}),
+    "magnitude": (Authors(8, 2, over(0.5, 4), "magnitude"), {"view": "magnitude", "heads": 2}),
+    "direction": (Authors(8, 2, over(0.5, 4), "direction"), {"view": "direction", "heads": 2}),
+    "cosine": (
+        Authors(8, 4, softmax(20.0), "direction"),
+        {"view": "direction", "softmax_scale": 20.0},
     ),
-    *(
-        (Nonlocal(8, dot, pooled), (2, 4, 6), "mean" if dot else "softmax")
-        for dot in (False, True)
-        for pooled in (False, True)
-    ),
-    *(
-        (Authors(8, heads, softmax), (6, 8), "softmax" if softmax else "scaled")
-        for heads in (1, 2, 4)
-        for softmax in (False, True)
-    ),
-]
+    "t, p, g, z, bn": (Bat(16), {"softmax_scale": "channels"}),
+    "PAM": (PAM(8), {"attention": "softmax", "softmax_scale": 1.0, "embed_channels": 8}),
+    "BigGAN": (Attention(16), {"key_pool": "after", "embed_channels": 8, "norm": None}),
+}
 
 
-@pytest.mark.parametrize(("block", "space", "attention"), CASES, ids=lambda v: type(v).__name__)
-def test_the_same_function(block: nn.Module, space: tuple[int, ...], attention: str) -> None:
-    """Pooling, scales, biases, norms and heads are recognised, and the output is the same."""
-    block = randomise(copy.deepcopy(block)).eval()
-    x = torch.randn(2, 8, *space)
-    truth = block(x)
-    converted, report = scalednl.convert(nn.Sequential(block), attention="same")
-    assert report.conversions[0].was == attention
-    assert_close(converted(x), truth, 1e-5)
+def results(module: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Output and gradient for x, in training; a fixed upstream gradient."""
+    x = x.clone().requires_grad_()
+    z = module(x)
+    upstream = torch.linspace(-1, 1, z.numel(), dtype=z.dtype).view_as(z)
+    return z.detach(), torch.autograd.grad(z, x, upstream, retain_graph=True)[0]
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("training", [False, True])
+def test_the_same_function(name: str, training: bool) -> None:
+    """Values and gradients agree to 1e-10, and the options are the ones that say what it is."""
+    block, options = CASES[name]
+    block = randomise(copy.deepcopy(block)).double().train(training)
+    conv = next(m for m in block.modules() if isinstance(m, (nn.Conv1d, nn.Conv2d, nn.Conv3d)))
+    space = SPACES[len(conv.kernel_size)]
+    x = torch.randn(3, conv.in_channels, *space, dtype=torch.float64)
+    truth = results(block, x)
+    network, report = scalednl.convert(nn.Sequential(copy.deepcopy(block)), attention="same")
+    ours = network[0]  # type: ignore[index]
+    for option, value in options.items():
+        found = getattr(ours, option)
+        assert found == (pytest.approx(value) if isinstance(value, float) else value), option
+    for value, expected in zip(results(network, x), truth, strict=True):
+        assert_close(value, expected, 1e-10)
+    assert report.conversions[0].difference < 1e-10
+    assert not report.unconverted
+
+
+NORMALISERS: dict[str, Callable[[int], Weigh]] = {
+    "softmax": lambda d: softmax(),
+    "softmax / sqrt(d)": lambda d: softmax(d**-0.5),
+    "1/N": lambda d: over(1),
+    "1/sqrt(N d)": lambda d: over(0.5, d),
+    "1/sqrt(N)": lambda d: over(0.5),
+}
+WIDTHS = {
+    dims: sorted(
+        {1, 2, 53, 199}
+        | {prod(space) for space in spaces}
+        | {24, 6, 144}
+        | {prod(spaces[0]) * prod(spaces[1])}
+    )
+    for dims, spaces in TRIAL_SPACES.items()
+}
+"""Widths that equal the pixels of a trial map, and were mistaken once, among others"""
+
+
+@pytest.mark.parametrize(("dims", "kind"), itertools.product((1, 2, 3), NORMALISERS))
+def test_no_width_is_mistaken(dims: int, kind: str) -> None:
+    """The normaliser is found at every width, also where 1/N and 1/sqrt(N d) are equal."""
+    for width in WIDTHS[dims]:
+        block = NONLocalBlock(2, NORMALISERS[kind](width), inner=width, dims=dims, norm=False)
+        block = randomise(block).double()
+        x = torch.randn(1, 2, *SPACES[dims], dtype=torch.float64)
+        converted, _ = scalednl.convert(copy.deepcopy(block), attention="same")
+        assert_close(converted(x), block(x), 1e-10, f"width {width}")
+
+
+def test_scaled_keeps_the_weights() -> None:
+    """attention="scaled" gives a linear block with the old parameters, and asks for fine-tuning."""
+    block = NONLocalBlock(8, softmax())
+    converted, report = scalednl.convert(block)
+    assert isinstance(converted, scalednl.NonLocal2d)
+    assert converted.attention == "scaled"
+    assert converted.theta.weight is block.theta.weight
+    assert "softmax -> scaled (weights kept: fine-tune it)" in str(report)
 
 
 def test_freshly_initialised_blocks_are_recognised_too() -> None:
-    """A block whose output is still zero, as most start, is converted to the right attention."""
-    block = Authors(8, 4, softmax=False)
+    """A block whose output is still zero is recognised; its weights and the generator are kept."""
+    block = Authors(8, 4, over(0.5, 2))
     nn.init.zeros_(block.z_bn.weight)
     before = copy.deepcopy(block.state_dict())
     state = torch.get_rng_state()
@@ -127,51 +141,16 @@ def test_freshly_initialised_blocks_are_recognised_too() -> None:
         assert torch.equal(value, before[key])
 
 
-def test_a_block_used_twice_stays_one_block() -> None:
-    """Shared modules are converted once, wherever they hang."""
-    block = randomise(NONLocalBlock2D(8, False, False, True)).eval()
-    network = nn.ModuleDict({"a": block, "b": nn.Sequential(block)})
-    converted, report = scalednl.convert(network, attention="softmax")
-    assert len(report.conversions) == 2
-    assert converted.get_submodule("a") is converted.get_submodule("b.0")
-
-
-class Twisted(Authors):
-    """The same keys and another function."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x twice."""
-        return 2 * super().forward(x)
-
-
-@pytest.mark.parametrize(
-    ("model", "attention", "sentence"),
-    [
-        (
-            nn.Sequential(Twisted(8, 1, True)),
-            "scaled",
-            "0 looks like .* no option of ours",
-        ),
-        (nn.Sequential(nn.Conv2d(3, 3, 1)), "scaled", "Sequential has no block with theta, phi"),
-        (NONLocalBlock2D(8, True, False, True), "softmax", 'is a mean block.*attention="same"'),
-        (NONLocalBlock2D(8, True, False, True), "linear", "attention='linear' is unknown"),
-    ],
-)
-@pytest.mark.usefixtures("unchecked_shapes")
-def test_refusals(model: nn.Module, attention: str, sentence: str) -> None:
-    """What cannot be converted is said, with its place."""
-    with pytest.raises(ValueError, match=sentence):
-        scalednl.convert(model, attention=attention)  # type: ignore[arg-type]
-
-
-def test_a_foreign_checkpoint_with_other_prefixes() -> None:
-    """rename leads the authors' prefixes to ours; without it nothing is found, and that is said."""
-    blocks = nn.Sequential(randomise(Authors(8, 2, False)), randomise(Authors(8, 2, False))).eval()
-    state = {f"layer2.nonlocal.head.{key}": value for key, value in blocks.state_dict().items()}
-    ours = nn.ModuleDict({"stack": nn.Sequential(*(scalednl.NonLocal2d(8, heads=2) for _ in "12"))})
-    rename = {"layer2.nonlocal.head": "stack"}
-    assert scalednl.load_foreign_state_dict(ours, state, rename) == ("stack.0", "stack.1")
-    x = torch.randn(2, 8, 4, 6)
-    assert_close(ours.eval()["stack"](x), blocks(x), 1e-5)
-    with pytest.raises(ValueError, match="no block of the model finds foreign weights"):
-        scalednl.load_foreign_state_dict(ours, state)
+def test_added_zero_channels_stay_zero() -> None:
+    """Padded channels of theta and phi get no gradient, so training never uses them."""
+    block = randomise(PAM(8)).double()
+    converted, report = scalednl.convert(block, attention="same")
+    assert isinstance(converted, scalednl.NonLocal2d)
+    assert "padded with zeros from 2 to 8" in str(report)
+    assert "gamma" in str(report)
+    converted(torch.randn(2, 8, 5, 4, dtype=torch.float64)).square().sum().backward()
+    for conv in (converted.theta, converted.phi):
+        assert conv.weight.grad is not None
+        assert not conv.weight[2:].any()
+        assert not conv.weight.grad[2:].any()
+        assert conv.weight.grad[:2].any()

@@ -1,25 +1,34 @@
-"""Other people's non-local blocks made into ours, weights carried over."""
+"""Other people's non-local blocks replaced by ours, weights and state carried over."""
 
-import copy
-from collections.abc import Mapping
+import re
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
-from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
+from torch import nn
 
-from scalednl.blocks import NonLocal1d, NonLocal2d, NonLocal3d
-from scalednl.models.foreign import LAYOUTS, PARTS, ForeignBlock, recognise
+from scalednl.blocks.plain import is_pointwise
+from scalednl.models.assemble import BLOCKS, Block, Parts, assemble, parts_of
+from scalednl.models.foreign import LAYOUTS, ConversionError, Names, names_alike, names_of_module
+from scalednl.models.identify import HOOKS, Function, identify
 from scalednl.options import check_name
 
 Target = Literal["scaled", "softmax", "mean", "same"]
 TARGETS = ("scaled", "softmax", "mean", "same")
-BLOCKS = (NonLocal1d, NonLocal2d, NonLocal3d)
-TRIAL_SPACE = (6, 4, 6)
-TOLERANCE = 1e-5
-
-Block = NonLocal1d | NonLocal2d | NonLocal3d
+CARRIED = (
+    *HOOKS,
+    "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+    "_forward_pre_hooks_with_kwargs",
+    "_is_full_backward_hook",
+)
+STATE_HOOKS = (
+    "_state_dict_hooks",
+    "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks",
+)
+CALLED_NONLOCAL = re.compile(r"non_?local|^nl_?(b$|block)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -33,30 +42,63 @@ class Conversion:
     now: str
     channels: int
     embed_channels: int
+    difference: float
+    """Largest relative difference between the block and ours of the same attention, in float64"""
+    notes: tuple[str, ...] = ()
+    """What else changed"""
 
     def __str__(self) -> str:
         kept = "the same function" if self.was == self.now else "weights kept: fine-tune it"
+        notes = "".join(f"; {note}" for note in self.notes)
         return (
             f"{self.path or 'the model'}: {self.source}, {self.channels} channels, "
-            f"{self.embed_channels} embedded, {self.was} -> {self.now} ({kept})"
+            f"{self.embed_channels} embedded, {self.was} -> {self.now} ({kept}){notes}"
         )
 
 
 @dataclass(frozen=True)
-class ConversionReport:
-    """Every block that was converted."""
+class Unconverted:
+    """One block that was seen and left as it is."""
 
-    conversions: tuple[Conversion, ...]
+    path: str
+    source: str
+    """Its class"""
+    why: str
 
     def __str__(self) -> str:
-        return "\n".join(str(conversion) for conversion in self.conversions)
+        return f"{self.path or 'the model'}: not converted: {self.source} {self.why}"
+
+
+@dataclass(frozen=True)
+class ConversionReport:
+    """Every block that was converted, and every other one that was seen."""
+
+    conversions: tuple[Conversion, ...]
+    unconverted: tuple[Unconverted, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n".join(str(line) for line in (*self.conversions, *self.unconverted))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A foreign block that can be converted."""
+
+    module: nn.Module
+    names: Names
+    function: Function
+    difference: float
 
 
 def convert(model: nn.Module, attention: Target = "scaled") -> tuple[nn.Module, ConversionReport]:
     """Replace the non-local blocks of other implementations in `model`, in place.
 
-    Known are those of mmcv, timm, SlowFast, the NONLocalBlock of many repositories, and the paper's
-    authors, over one to three dimensions, with their biases, norms, key pooling and scales.
+    Known are those of mmcv, timm, SlowFast, SAGAN, DANet, BigGAN, the NONLocalBlock of many
+    repositories, and the paper's authors, over one to three dimensions. What a block computes is
+    found by trial, not read off its names; what ours cannot compute is left as it is and reported.
+
+    The new blocks hold the same parameters as the old ones (where no gamma or factor had to be
+    multiplied in), so their device, dtypes, frozen weights and frozen norms stay, as do hooks.
 
     Args:
         model: the network, or a foreign block itself; then the new block is returned.
@@ -65,151 +107,156 @@ def convert(model: nn.Module, attention: Target = "scaled") -> tuple[nn.Module, 
             for whatever each block was, computes the same function as before.
     """
     check_name("attention", attention, TARGETS)
-    found = {
-        path: (module, foreign)
-        for path, module in model.named_modules(remove_duplicate=False)
-        if (foreign := recognise(module.state_dict(), type(module).__name__)) is not None
-    }
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        found, unconverted = _search(model)
     if not found:
         known = ", ".join(layout.source for layout in LAYOUTS)
-        alike = [
-            f"{path or 'the model'} ({type(module).__name__})"
-            for path, module in model.named_modules()
-            if "nonlocal" in type(module).__name__.lower() and not isinstance(module, BLOCKS)
-        ]
-        hint = f"; not convertible: {', '.join(alike)}" if alike else ""
+        seen = "".join(f"\n{line}" for line in unconverted)
         raise ValueError(
-            f"{type(model).__name__} has no block with theta, phi, g and out of {known}{hint}"
+            f"{type(model).__name__} has no block that can be converted ({known}){seen}"
         )
-    with torch.random.fork_rng(devices=[]):
-        return _converted(model, found, attention)
-
-
-def _converted(
-    model: nn.Module, found: dict[str, tuple[nn.Module, ForeignBlock]], attention: Target
-) -> tuple[nn.Module, ConversionReport]:
-    made: dict[nn.Module, Block] = {}
-    conversions = []
-    for path, (module, foreign) in found.items():
-        options = _identify(module, foreign, path)
-        was = options["attention"]
-        now = was if attention == "same" else attention
-        if now != was and now != "scaled":
+    for path, block in found.items():
+        was = block.function.attention
+        if attention not in ("same", "scaled", was):
             raise ValueError(
                 f"{path or type(model).__name__!r} is a {was} block: attention={attention!r} would "
                 'be another function; use attention="same" to keep it, or "scaled"'
             )
-        if module not in made:
-            made[module] = _build(foreign, {**options, "attention": now}, module)
+    return _replace(model, found, attention, unconverted)
+
+
+def _search(model: nn.Module) -> tuple[dict[str, _Found], tuple[Unconverted, ...]]:
+    """All foreign blocks by path; a block in several places is tried once and found in each."""
+    found: dict[str, _Found] = {}
+    tried: dict[nn.Module, _Found | str | None] = {}
+    for path, module in model.named_modules(remove_duplicate=False):
+        if module not in tried:
+            tried[module] = _try(module, path)
+        result = tried[module]
+        if isinstance(result, _Found):
+            found[path] = result
+    paths = [path for path, module in model.named_modules() if tried[module] is not None]
+    unconverted = [
+        Unconverted(path, type(module).__name__, why)
+        for path, module in model.named_modules()
+        if isinstance(why := tried[module], str)
+        and not (why == _NAME_ONLY and _contains_other(path, module, paths))
+    ]
+    return found, tuple(unconverted)
+
+
+_NAME_ONLY = "has no theta, phi, g and out under names that are known"
+
+
+def _contains_other(path: str, module: nn.Module, paths: list[str]) -> bool:
+    """Whether a module that is only called non-local is the container of real blocks."""
+    inside = f"{path}." if path else ""
+    return any(other.startswith(inside) and other != path for other in paths) or any(
+        isinstance(child, BLOCKS) for child in module.modules()
+    )
+
+
+def _try(module: nn.Module, path: str) -> _Found | str | None:
+    """A block that can be converted, why a block cannot be, or None where there is no block."""
+    if isinstance(module, BLOCKS):
+        return None
+    names = names_of_module(module)
+    if names is None:
+        alike = names_alike(module)
+        if alike:
+            kinds = ", ".join(f"{n} ({type(getattr(module, n)).__name__})" for n in alike)
+            return f"has {kinds}, but not four convolutions under names that are known"
+        return _NAME_ONLY if CALLED_NONLOCAL.search(type(module).__name__) else None
+    try:
+        _check_hooks(module, names)
+        if path.rpartition(".")[2] == "_orig_mod":
+            raise ConversionError("is compiled: convert it before torch.compile")
+        return _Found(module, names, *identify(module, names))
+    except ConversionError as problem:
+        return str(problem)
+    except Exception as problem:  # any module, any error
+        return f"could not be tried ({type(problem).__name__}: {problem})"
+
+
+def _check_hooks(module: nn.Module, names: Names) -> None:
+    """Raise where a hook would be lost: only those of the block and of its parts stay."""
+    for name, child in module.named_modules(remove_duplicate=False):
+        stays = not name or names.ours(f"{name}.") is not None
+        if not stays and any(getattr(child, hooks) for hooks in HOOKS):
+            raise ConversionError(
+                f"has a hook on {name}, which would not exist afterwards: remove it first"
+            )
+    if any(getattr(module, hooks) for hooks in STATE_HOOKS):
+        raise ConversionError(
+            "has hooks on its state_dict, which would meet other names: remove them first"
+        )
+
+
+def _replace(
+    model: nn.Module,
+    found: dict[str, _Found],
+    attention: Target,
+    unconverted: tuple[Unconverted, ...],
+) -> tuple[nn.Module, ConversionReport]:
+    made: dict[nn.Module, Block] = {}
+    conversions = []
+    for path, block in found.items():
+        parts, function = parts_of(block.module, block.names), block.function
+        now = function.attention if attention == "same" else attention
+        if block.module not in made:
+            made[block.module] = _build(block, parts, now)
         conversions.append(
             Conversion(
-                path, foreign.layout.source, was, now, foreign.channels, foreign.embed_channels
+                path,
+                block.names.layout.source,
+                function.attention,
+                now,
+                parts.channels,
+                parts.width,
+                block.difference,
+                tuple(_notes(block, parts, now)),
             )
         )
-    for path, (module, _) in found.items():
+    for path, block in found.items():
         if not path:
-            return made[module], ConversionReport(tuple(conversions))
+            model = made[block.module]
+            continue
         parent, _, name = path.rpartition(".")
-        setattr(model.get_submodule(parent), name, made[module])
-    return model, ConversionReport(tuple(conversions))
+        setattr(model.get_submodule(parent), name, made[block.module])
+    return model, ConversionReport(tuple(conversions), unconverted)
 
 
-def load_foreign_state_dict(
-    model: nn.Module, state_dict: Mapping[str, Tensor], rename: Mapping[str, str] | None = None
-) -> tuple[str, ...]:
-    """Load a checkpoint whose non-local blocks are foreign into a model that has ours.
-
-    Returns the paths of the blocks that were translated. What the blocks compute is the model's
-    own affair: make them with the options of the checkpoint's implementation.
-
-    Args:
-        model: a network with a block of ours wherever the checkpoint has a foreign one.
-        state_dict: the checkpoint's weights.
-        rename: prefixes of the checkpoint -> prefixes of the model, where they differ.
-    """
-    renamed = {_renamed(key, rename or {}): value for key, value in state_dict.items()}
-    translated, loaded = [], dict(renamed)
-    for path, block in model.named_modules():
-        if not isinstance(block, BLOCKS):
-            continue
-        prefix = f"{path}." if path else ""
-        inside = {k.removeprefix(prefix): v for k, v in renamed.items() if k.startswith(prefix)}
-        foreign = recognise(inside)
-        if foreign is None:
-            continue
-        for key in inside:
-            del loaded[prefix + key]
-        loaded.update({prefix + ours: value for ours, value in foreign.weights.items()})
-        translated.append(path)
-    if not translated:
-        raise ValueError(
-            "no block of the model finds foreign weights under its path in the checkpoint: "
-            f"the checkpoint has {', '.join(list(renamed)[:5])}, ...; use rename={{...}}"
-        )
-    model.load_state_dict(loaded)
-    return tuple(translated)
+def _build(found: _Found, parts: Parts, attention: str) -> Block:
+    same = attention == found.function.attention
+    factor = found.function.factor if same else 1.0
+    block = assemble(parts, found.function.options(attention), factor)
+    block.training = found.module.training
+    for name in CARRIED:
+        # The same dictionaries, so that the handles of these hooks still remove them.
+        setattr(block, name, getattr(found.module, name))
+    return block
 
 
-def _renamed(key: str, rename: Mapping[str, str]) -> str:
-    for old, new in rename.items():
-        if key == old or key.startswith(old + "."):
-            return new + key.removeprefix(old)
-    return key
-
-
-def _identify(module: nn.Module, foreign: ForeignBlock, path: str) -> dict[str, Any]:
-    """The options of ours that compute what `module` does, found with random weights."""
-    trial = copy.deepcopy(module).double().cpu().eval()
-    torch.manual_seed(0)
-    _randomise(trial)
-    shape = (2, foreign.channels, *TRIAL_SPACE[-foreign.dims :])
-    x = torch.randn(shape, dtype=torch.float64)
-    with torch.no_grad():
-        branch = trial(x) - x
-        renewed = recognise(trial.state_dict(), type(module).__name__)
-        assert renewed is not None
-        for options in foreign.candidates():
-            ours = _build(renewed, options, trial)(x) - x
-            if (ours - branch).norm() <= TOLERANCE * branch.norm():
-                return options
-    raise ValueError(
-        f"{path or 'the model'} looks like a block of {foreign.layout.source} but computes what "
-        "no option of ours does (another pairwise function, pooling or residual): it cannot be "
-        "converted"
-    )
-
-
-def _randomise(module: nn.Module) -> None:
-    """Weights that tell every variant from the others, whatever the block was initialised to."""
-    for parameter in module.parameters():
-        nn.init.normal_(parameter, std=max(1, parameter[0].numel()) ** -0.5)
-    for name, buffer in module.named_buffers():
-        if name.endswith("running_var"):
-            buffer.uniform_(0.5, 2)
-        elif name.endswith("running_mean"):
-            buffer.normal_()
-
-
-def _build(foreign: ForeignBlock, options: dict[str, Any], module: nn.Module) -> Block:
-    """Our block with these options and the foreign weights, on their device and in their dtype."""
-    biases = foreign.biases
-    if options["attention"] != "softmax":
-        options = {k: v for k, v in options.items() if k != "softmax_scale"}
-    block = BLOCKS[foreign.dims - 1](
-        foreign.channels,
-        embed_channels=foreign.embed_channels,
-        bias=any(biases.values()),
-        norm=foreign.has_norm,
-        **options,
-    )
-    for part in PARTS:
-        if not biases[part]:
-            block.get_submodule(part).register_parameter("bias", None)
-    if foreign.has_norm:
-        stem = foreign.keys["norm.running_mean"].removesuffix(".running_mean")
-        norm = module.get_submodule(stem)
-        assert isinstance(norm, _BatchNorm)
-        block.norm = copy.deepcopy(norm)
-    like = foreign.weights["theta.weight"]
-    block.to(like.device, like.dtype).load_state_dict(foreign.weights)
-    return block.train(module.training)
+def _notes(found: _Found, parts: Parts, now: str) -> list[str]:
+    theta, g = parts.theta.out_channels, parts.g.out_channels
+    notes = []
+    if theta < g:
+        notes.append(f"theta and phi padded with zeros from {theta} to {g} channels")
+    if g < theta:
+        notes.append(f"g padded with zeros from {g} to {theta} channels")
+    if parts.out is None:
+        notes.append("it had no output convolution: out is the identity")
+    if parts.gamma is not None:
+        value = f" ({parts.gamma.item():.3g})" if parts.gamma.numel() == 1 else ""
+        target = "out" if parts.norm is None else "norm"
+        notes.append(f"gamma{value} multiplied into {target}, which trains more freely")
+    if now == found.function.attention and found.function.factor != 1:
+        notes.append(f"out's weights multiplied by {found.function.factor:.6g}")
+    hooks = sum(len(getattr(found.module, name)) for name in HOOKS)
+    if hooks:
+        notes.append(f"{hooks} hooks carried over" if hooks > 1 else "1 hook carried over")
+    for part, conv in parts.convolutions.items():
+        if not is_pointwise(conv, conv.in_channels, conv.out_channels):
+            notes.append(f"{part} ({type(conv).__name__}) must be called: no gram order")
+    return notes

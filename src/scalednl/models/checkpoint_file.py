@@ -1,0 +1,93 @@
+"""The tensors in what training scripts save: files, wrappers around the weights, prefixes."""
+
+import pickle
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from torch import Tensor, nn
+
+Checkpoint = str | Path | Mapping[str, Any]
+WRAPPERS = (
+    *("state_dict", "model_state_dict", "model_state", "model", "net", "network", "weights"),
+    *("params", "module", "state_dict_ema", "model_ema", "ema_state_dict", "ema", "params_ema"),
+)
+"""Keys under which scripts keep the weights; averaged ones are taken where there are no others"""
+COMPILED = "_orig_mod"
+
+
+def read_checkpoint(checkpoint: Checkpoint) -> dict[str, Tensor]:
+    """The tensors of a checkpoint by name, without what wrappers of modules put before them."""
+    what = "the checkpoint"
+    if isinstance(checkpoint, (str, Path)):
+        what, checkpoint = str(checkpoint), _read_file(Path(checkpoint))
+    state = _unwrap(checkpoint, what)
+    prefix = shared_prefix(state)
+    return {canonical(key, prefix): value for key, value in state.items()}
+
+
+def shared_prefix(keys: Iterable[str]) -> str:
+    """What DataParallel and torch.compile put before all keys: "module." and "_orig_mod."."""
+    keys = list(keys)
+    prefix = ""
+    while keys:
+        longer = [f"{prefix}{name}." for name in ("module", COMPILED)]
+        prefixes = [p for p in longer if all(key.startswith(p) for key in keys)]
+        if not prefixes:
+            break
+        prefix = prefixes[0]
+    return prefix
+
+
+def canonical(key: str, prefix: str) -> str:
+    """A key without the shared prefix, and without torch.compile's name in any place."""
+    parts = key.removeprefix(prefix).split(".")
+    return ".".join(part for part in parts if part != COMPILED)
+
+
+def _read_file(path: Path) -> Any:
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}")
+    try:
+        if path.suffix == ".safetensors":
+            with safe_open(path, framework="pt") as file:
+                return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise ValueError(
+            f"{path} is not a checkpoint that torch.load(weights_only=True) reads: it is another "
+            "kind of file, or it contains objects besides tensors; if you trust it, load it "
+            f"yourself and pass its state_dict ({str(error).splitlines()[0][:200]})"
+        ) from None
+    except Exception as error:  # a reader given any file raises anything
+        problem = f"{type(error).__name__}: {error}"
+        raise ValueError(f"{path} cannot be read as a checkpoint ({problem})") from error
+
+
+def _unwrap(checkpoint: Any, what: str) -> dict[str, Tensor]:
+    """The state_dict in a checkpoint, however it is wrapped."""
+    if isinstance(checkpoint, nn.Module):
+        checkpoint = checkpoint.state_dict()
+    if not isinstance(checkpoint, Mapping):
+        raise ValueError(f"{what} is a {type(checkpoint).__name__}, not a state_dict")
+    inner = {key: v for key, v in checkpoint.items() if isinstance(v, (Mapping, nn.Module))}
+    known = next((key for key in WRAPPERS if key in inner and _has_tensors(inner[key])), None)
+    if known is not None:
+        return _unwrap(inner[known], what)
+    tensors = {str(key): v for key, v in checkpoint.items() if isinstance(v, Tensor)}
+    if not tensors:
+        raise ValueError(
+            f"{what} contains no tensors under a name that is known ({', '.join(WRAPPERS[:4])}, "
+            f"...): it has {', '.join(map(str, list(checkpoint)[:8])) or 'nothing'}; pass its "
+            "state_dict"
+        )
+    return tensors
+
+
+def _has_tensors(value: Any) -> bool:
+    if isinstance(value, nn.Module):
+        return True
+    values = value.values() if isinstance(value, Mapping) else ()
+    return any(isinstance(v, Tensor) or _has_tensors(v) for v in values)

@@ -1,0 +1,330 @@
+"""What a foreign block computes, found by trial.
+
+A float64 copy of the block gets random weights and random maps of two sizes. From its theta, phi, g
+and y the attention is fitted: how y depends on the number of pixels tells the normalisers apart,
+whatever the widths are, and a constant factor or a softmax's scale is solved for. The block of ours
+that follows from it is then compared with the foreign one, in values and gradients, in evaluation
+and training, with random weights and with the block's own. Only a match counts.
+"""
+
+import copy
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import isclose, isfinite
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.modules.dropout import _DropoutNd
+
+from scalednl.models.assemble import BLOCKS, CONVOLUTIONS, Parts, assemble, parts_of
+from scalednl.models.foreign import ConversionError, Names
+from scalednl.ops import reference
+from scalednl.options import KEY_POOLS, VIEWS
+
+SPACES = {1: ((7,), (16,)), 2: ((3, 5), (7, 6)), 3: ((2, 3, 5), (3, 5, 4))}
+"""Two maps for each number of axes; pooled or not, their numbers of keys have another ratio"""
+FIT_TOLERANCE = 1e-6
+TOLERANCE = 1e-5
+"""Largest relative difference between the blocks; an epsilon of theirs may cost that much"""
+HOOKS = (
+    "_forward_hooks",
+    "_forward_pre_hooks",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+)
+_MAX_POOL = (F.max_pool1d, F.max_pool2d, F.max_pool3d)
+_BATCH_NORM = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+_STARTS = (0.0, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+
+
+@dataclass(frozen=True)
+class Function:
+    """The options of ours that compute what a foreign block does, up to a factor of y."""
+
+    attention: str
+    view: str
+    heads: int
+    key_pool: str | None
+    scale: bool = True
+    softmax_scale: str | float = "embed"
+    factor: float = 1.0
+
+    def options(self, attention: str) -> dict[str, Any]:
+        """The block's keyword arguments, with this attention or another."""
+        kept = {"scale": self.scale, "softmax_scale": self.softmax_scale}
+        return {
+            "attention": attention,
+            "view": self.view,
+            "heads": self.heads,
+            "key_pool": self.key_pool,
+            **(kept if attention == self.attention else {}),
+        }
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """Embeddings and y of one trial, pixels in one axis; keys and values for every pooling."""
+
+    theta: Tensor
+    keys: dict[str | None, tuple[Tensor, Tensor]]
+    y: Tensor
+
+
+def identify(module: nn.Module, names: Names) -> tuple[Function, float]:
+    """What the block computes, and the largest relative difference from ours; may raise."""
+    if any(parameter.is_meta for parameter in module.parameters()):
+        raise ConversionError("has no weights yet, it is on the meta device")
+    parts_of(module, names)
+    own = _trial_copy(module)
+    trial = copy.deepcopy(own)
+    parts = parts_of(trial, names)
+    _randomise(trial, parts)
+    seen = [_observe(trial.eval(), parts, space) for space in SPACES[parts.dims]]
+    _refuse_more_axes(trial, parts)
+    function = next(_functions(seen, parts), None)
+    if function is None:
+        raise ConversionError(_unknown_function(module))
+    return function, max(_difference(block, names, function) for block in (trial, own))
+
+
+def _trial_copy(module: nn.Module) -> nn.Module:
+    """A float64 copy on the CPU without hooks, but for those that compute weights."""
+    memo: dict[int, Any] = {}
+    for part in module.modules():
+        for name in HOOKS:
+            hooks = getattr(part, name)
+            kept = {k: h for k, h in hooks.items() if type(h).__module__.startswith("torch.nn.ut")}
+            memo[id(hooks)] = OrderedDict(kept)
+    trial = copy.deepcopy(module, memo).double().cpu().requires_grad_(False)
+    dims = next(len(m.kernel_size) for m in trial.modules() if isinstance(m, CONVOLUTIONS))
+    for part in trial.modules():
+        if isinstance(part, nn.SyncBatchNorm):
+            # The same statistics, but a trial must not wait for other processes.
+            part.__class__ = _BATCH_NORM[dims - 1]  # type: ignore[assignment]
+    return trial
+
+
+def _randomise(trial: nn.Module, parts: Parts) -> None:
+    """Weights that tell every variant from the others, with dot products of about 1."""
+    for conv in parts.convolutions.values():
+        if type(conv) in CONVOLUTIONS and "weight" in conv._parameters:
+            nn.init.normal_(conv.weight, std=conv.in_channels**-0.5)
+            if conv.bias is not None:
+                nn.init.normal_(conv.bias, std=0.5)
+    for conv in {parts.theta, parts.phi}:
+        if type(conv) in CONVOLUTIONS and "weight" in conv._parameters:
+            for parameter in conv.parameters():
+                parameter.mul_(conv.out_channels**-0.25)
+    if parts.norm is not None:
+        for parameter in parts.norm.parameters():
+            nn.init.normal_(parameter)
+    if parts.gamma is not None:
+        nn.init.uniform_(parts.gamma, 0.5, 1.5)
+    for name, buffer in trial.named_buffers():
+        if name.endswith("running_var"):
+            buffer.uniform_(0.5, 2)
+        elif name.endswith("running_mean"):
+            buffer.normal_()
+
+
+@torch.no_grad()
+def _observe(trial: nn.Module, parts: Parts, space: tuple[int, ...]) -> _Seen:
+    x = torch.randn(2, parts.channels, *space, dtype=torch.float64)
+    given: list[Tensor] = []
+    if parts.out is not None:
+        handle = parts.out.register_forward_pre_hook(lambda _, inputs: given.append(inputs[0]))
+        _run(trial, x)
+        handle.remove()
+    else:
+        gamma = torch.ones(1) if parts.gamma is None else parts.gamma
+        given.append((_run(trial, x) - x) / gamma.view(-1, *[1] * parts.dims))
+    if len(given) != 1 or given[0].shape != (2, parts.g.out_channels, *space):
+        raise ConversionError("does not call its output convolution once with a map of y")
+    pooled = _pool(x)
+    phi, g = parts.phi(x), parts.g(x)
+    keys = {
+        None: (phi, g),
+        "after": (_pool(phi), _pool(g)),
+        "before": (parts.phi(pooled), parts.g(pooled)),
+    }
+    flat = {pool: (k.flatten(2), v.flatten(2)) for pool, (k, v) in keys.items()}
+    assert set(flat) == {None, *KEY_POOLS}
+    return _Seen(parts.theta(x).flatten(2), flat, given[0].flatten(2))
+
+
+def _pool(x: Tensor) -> Tensor:
+    dims = x.dim() - 2
+    return _MAX_POOL[dims - 1](x, BLOCKS[dims - 1].pool_kernel)
+
+
+def _run(module: nn.Module, x: Tensor) -> Tensor:
+    """The block's output for x, if it is a map like x."""
+    try:
+        z = module(x.clone())
+    except Exception as error:  # any module, any error
+        raise ConversionError(
+            f"does not run on a map of shape {tuple(x.shape)} ({type(error).__name__}: {error})"
+        ) from error
+    if not isinstance(z, Tensor):
+        raise ConversionError(f"returns a {type(z).__name__}, where ours returns one tensor")
+    if z.shape != x.shape:
+        raise ConversionError(f"returns the shape {tuple(z.shape)} for {tuple(x.shape)}")
+    if not z.isfinite().all():
+        raise ConversionError("gives values that are not finite")
+    return z
+
+
+@torch.no_grad()
+def _refuse_more_axes(trial: nn.Module, parts: Parts) -> None:
+    space = (*SPACES[parts.dims][0], 2)
+    try:
+        trial(torch.randn(2, parts.channels, *space, dtype=torch.float64))
+    except Exception:  # as it should be: the convolutions do not take another axis
+        return
+    raise ConversionError(
+        f"flattens maps for convolutions over {parts.dims} axes, so it cannot be seen which maps "
+        "it is used for"
+    )
+
+
+def _functions(seen: Sequence[_Seen], parts: Parts) -> Iterator[Function]:
+    """The options of ours that give y for both maps; usually none or one."""
+    same_width = parts.theta.out_channels == parts.g.out_channels
+    heads = [n for n in range(1, parts.width + 1) if parts.width % n == 0] if same_width else [1]
+    for view, pool, number in product(VIEWS, seen[0].keys, heads):
+        fits = []
+        for one in seen:
+            phi, g = one.keys[pool]
+            fits.append(_fit(one.theta, phi, g, one.y, number, view))
+            if fits[-1] is None:
+                break
+        else:
+            function = _function(fits, parts, Function("", view, number, pool), seen)  # type: ignore[arg-type]
+            if function is not None:
+                yield function
+
+
+def _fit(
+    theta: Tensor, phi: Tensor, g: Tensor, y: Tensor, heads: int, view: str
+) -> tuple[str, float] | None:
+    """("linear", c) if y = c (theta . phi) g, ("softmax", t) if y = softmax(t theta . phi) g."""
+    keys = phi.shape[2]
+    dot = reference.attention_map(theta, phi, heads=heads, attention="mean", view=view) * keys  # type: ignore[arg-type]
+    values, truth = (v.unflatten(1, (heads, -1)).mT for v in (g, y))
+    linear = dot @ values
+    factor = float((linear * truth).sum() / linear.square().sum())
+    if _relative(factor * linear, truth) <= FIT_TOLERANCE:
+        return "linear", factor
+    temperature = _fit_temperature(dot, values, truth)
+    if _relative((temperature * dot).softmax(-1) @ values, truth) <= FIT_TOLERANCE:
+        return "softmax", temperature
+    return None
+
+
+def _fit_temperature(dot: Tensor, values: Tensor, truth: Tensor) -> float:
+    """The t with which softmax(t dot) values comes nearest to `truth` (Gauss-Newton)."""
+    starts = [start / max(float(dot.std()), 1e-300) for start in _STARTS]
+    t = min(starts, key=lambda start: _relative((start * dot).softmax(-1) @ values, truth))
+    for _ in range(30):
+        a = (t * dot).softmax(-1)
+        slope = (a * (dot - (a * dot).sum(-1, keepdim=True))) @ values
+        step = float(((truth - a @ values) * slope).sum() / slope.square().sum())
+        if not isfinite(step):
+            break
+        t += step
+        if abs(step) <= 1e-15 * abs(t):
+            break
+    return t
+
+
+def _function(
+    fits: Sequence[tuple[str, float]], parts: Parts, base: Function, seen: Sequence[_Seen]
+) -> Function | None:
+    """The function that fits on both maps belong to; None if they contradict each other."""
+    (kind, first), (other_kind, second) = fits
+    if kind != other_kind:
+        return None
+    where = (base.view, base.heads, base.key_pool)
+    if kind == "softmax":
+        if not _equal(first, second):
+            return None
+        return Function("softmax", *where, softmax_scale=_named_scale(second, parts, base.heads))
+    d = parts.width // base.heads
+    counts = [one.keys[base.key_pool][0].shape[2] for one in seen]
+    normalisers = {
+        ("mean", True): [1 / n for n in counts],
+        ("scaled", True): [(n * d) ** -0.5 for n in counts],
+        ("scaled", False): [d**-0.5 for n in counts],
+    }
+    for (attention, scale), units in normalisers.items():
+        factors = (first / units[0], second / units[1])
+        if _equal(*factors):
+            factor = 1.0 if _equal(factors[1], 1.0) else factors[1]
+            return Function(attention, *where, scale=scale, factor=factor)
+    return None
+
+
+def _named_scale(t: float, parts: Parts, heads: int) -> str | float:
+    if _equal(t, (parts.width // heads) ** -0.5):
+        return "embed"
+    if _equal(t, parts.channels**-0.5):
+        return "channels"
+    return 1.0 if _equal(t, 1.0) else t
+
+
+def _difference(theirs: nn.Module, names: Names, function: Function) -> float:
+    """The largest relative difference between a block and ours; raises where it is too large."""
+    twin = copy.deepcopy(theirs)
+    ours = assemble(parts_of(twin, names), function.options(function.attention), function.factor)
+    largest = 0.0
+    for training in (False, True):
+        for space in SPACES[ours.dims]:
+            x = torch.randn(2, ours.channels, *space, dtype=torch.float64, requires_grad=True)
+            upstream = torch.randn_like(x)
+            found = [_branch(block.train(training), x, upstream) for block in (ours, theirs)]
+            errors = [_relative(a, b, floor=1e-9) for a, b in zip(*found, strict=True)]
+            if not max(errors) <= TOLERANCE:
+                raise ConversionError(_other_function(theirs, training))
+            largest = max(largest, *errors)
+    return largest
+
+
+def _branch(block: nn.Module, x: Tensor, upstream: Tensor) -> tuple[Tensor, Tensor]:
+    """The branch z - x, and what it adds to the gradient for x."""
+    with torch.enable_grad():
+        z = _run(block, x)
+    if not z.requires_grad:
+        raise ConversionError("passes no gradient to its input")
+    (gradient,) = torch.autograd.grad(z, x, upstream)
+    return (z - x).detach(), gradient - upstream
+
+
+def _relative(value: Tensor, truth: Tensor, floor: float = 1e-300) -> float:
+    return float((value - truth).norm() / truth.norm().clamp_min(floor))
+
+
+def _equal(a: float, b: float) -> bool:
+    return isclose(a, b, rel_tol=FIT_TOLERANCE)
+
+
+def _unknown_function(module: nn.Module) -> str:
+    """Why no option of ours fits, with what can be read off the block."""
+    kinds = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d)
+    pools = [m for m in module.modules() if isinstance(m, kinds)]
+    sentence = (
+        "computes what no option of ours does (another pairwise function, normaliser, pooling or "
+        "order of heads)"
+    )
+    return sentence + (f"; it pools with {pools[0]}, and key_pool is MaxPool by 2" if pools else "")
+
+
+def _other_function(block: nn.Module, training: bool) -> str:
+    if not training:
+        return "has an attention of ours but adds it to x in another way than x + norm(out(y))"
+    drops = [m for m in block.modules() if isinstance(m, _DropoutNd) and m.p > 0]
+    what = f"it has {drops[0]}, which ours lacks" if drops else "has it a dropout?"
+    return f"computes another function in training than in evaluation ({what})"
