@@ -1,4 +1,4 @@
-"""Foreign blocks become ours: the same values and gradients, whatever they compute and are called."""
+"""Foreign blocks become ours with the same values and gradients, whatever they compute."""
 
 import copy
 import itertools
@@ -12,13 +12,13 @@ from torch import Tensor, nn
 import scalednl
 from scalednl.models.identify import SPACES as TRIAL_SPACES
 from tests.models.foreign_blocks import (
+    PAM,
     POOLS,
     Attention,
     Authors,
     Bat,
-    NONLocalBlock,
     Nonlocal,
-    PAM,
+    NONLocalBlock,
     Weigh,
     over,
     softmax,
@@ -87,11 +87,11 @@ def test_the_same_function(name: str, training: bool) -> None:
 
 
 NORMALISERS: dict[str, Callable[[int], Weigh]] = {
-    "softmax": lambda d: softmax(),
+    "softmax": lambda _: softmax(),
     "softmax / sqrt(d)": lambda d: softmax(d**-0.5),
-    "1/N": lambda d: over(1),
+    "1/N": lambda _: over(1),
     "1/sqrt(N d)": lambda d: over(0.5, d),
-    "1/sqrt(N)": lambda d: over(0.5),
+    "1/sqrt(N)": lambda _: over(0.5),
 }
 WIDTHS = {
     dims: sorted(
@@ -105,7 +105,7 @@ WIDTHS = {
 """Widths that equal the pixels of a trial map, and were mistaken once, among others"""
 
 
-@pytest.mark.parametrize(("dims", "kind"), itertools.product((1, 2, 3), NORMALISERS))
+@pytest.mark.parametrize(("dims", "kind"), list(itertools.product((1, 2, 3), NORMALISERS)))
 def test_no_width_is_mistaken(dims: int, kind: str) -> None:
     """The normaliser is found at every width, also where 1/N and 1/sqrt(N d) are equal."""
     for width in WIDTHS[dims]:

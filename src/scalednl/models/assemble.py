@@ -55,14 +55,20 @@ class Parts:
         return {part: conv for part in PARTS if (conv := getattr(self, part)) is not None}
 
     def tensors(self) -> dict[str, Tensor]:
-        """Weights and biases by our names."""
-        modules = {**self.convolutions, "norm": self.norm}
-        return {
-            f"{part}.{kind}": tensor
-            for part, module in modules.items()
-            for kind in ("weight", "bias")
-            if isinstance(tensor := getattr(module, kind, None), Tensor)
-        }
+        """Weights and biases by our names; of weights that are computed, only the shape.
+
+        Spectral norm changes its state whenever its weight is read in training.
+        """
+        found: dict[str, Tensor] = {}
+        for part, module in {**self.convolutions, "norm": self.norm}.items():
+            parameters = {} if module is None else module._parameters
+            for kind in ("weight", "bias"):
+                if (tensor := parameters.get(kind)) is not None:
+                    found[f"{part}.{kind}"] = tensor
+                elif kind == "weight" and isinstance(module, CONVOLUTIONS):
+                    shape = (module.out_channels, module.in_channels, *module.kernel_size)
+                    found[f"{part}.{kind}"] = torch.empty(shape, device="meta")
+        return found
 
 
 def parts_of(module: nn.Module, names: Names) -> Parts:
@@ -97,6 +103,8 @@ def _check_pointwise(part: str, conv: Convolution) -> None:
         raise ConversionError(f"has a {sizes} convolution as {part}; ours are 1x1")
     if any(step != 1 for step in conv.stride):
         raise ConversionError(f"has a strided convolution as {part}; ours have stride 1")
+    if conv.groups != 1:
+        raise ConversionError(f"has a grouped convolution as {part}; ours have one group")
 
 
 def _check_widths(parts: Parts) -> None:
@@ -174,4 +182,4 @@ def _changed(part: str, before: Mapping[str, Tensor], after: Mapping[str, Tensor
 def _is_plain(conv: Convolution) -> bool:
     """Whether the parameters of a convolution are all that it computes with."""
     hooks = (conv._forward_hooks, conv._forward_pre_hooks, conv._backward_hooks)
-    return type(conv) in CONVOLUTIONS and conv.groups == 1 and not any(hooks)
+    return type(conv) in CONVOLUTIONS and "weight" in conv._parameters and not any(hooks)

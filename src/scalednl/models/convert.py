@@ -9,8 +9,9 @@ from torch import nn
 
 from scalednl.blocks.plain import is_pointwise
 from scalednl.models.assemble import BLOCKS, Block, Parts, assemble, parts_of
+from scalednl.models.fit_attention import Function
 from scalednl.models.foreign import LAYOUTS, ConversionError, Names, names_alike, names_of_module
-from scalednl.models.identify import HOOKS, Function, identify
+from scalednl.models.identify import HOOKS, identify
 from scalednl.options import check_name
 
 Target = Literal["scaled", "softmax", "mean", "same"]
@@ -120,7 +121,7 @@ def convert(model: nn.Module, attention: Target = "scaled") -> tuple[nn.Module, 
         was = block.function.attention
         if attention not in ("same", "scaled", was):
             raise ValueError(
-                f"{path or type(model).__name__!r} is a {was} block: attention={attention!r} would "
+                f"{path or type(model).__name__} is a {was} block: attention={attention!r} would "
                 'be another function; use attention="same" to keep it, or "scaled"'
             )
     return _replace(model, found, attention, unconverted)

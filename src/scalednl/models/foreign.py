@@ -195,7 +195,7 @@ def adapt(
     if gamma is not None:
         for name in _scaled_by_gamma(new, normed):
             shape = (-1, *[1] * (new[name].dim() - 1))
-            new[name] = new[name] * gamma.to(new[name].dtype).reshape(shape)
+            new[name] = new[name] * gamma.to(new[name]).reshape(shape)
     return new
 
 

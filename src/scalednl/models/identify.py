@@ -1,18 +1,13 @@
 """What a foreign block computes, found by trial.
 
 A float64 copy of the block gets random weights and random maps of two sizes. From its theta, phi, g
-and y the attention is fitted: how y depends on the number of pixels tells the normalisers apart,
-whatever the widths are, and a constant factor or a softmax's scale is solved for. The block of ours
-that follows from it is then compared with the foreign one, in values and gradients, in evaluation
-and training, with random weights and with the block's own. Only a match counts.
+and y the attention is fitted (`models.fit_attention`). The block of ours that follows from it is
+then compared with the foreign one, in values and gradients, in evaluation and training, with random
+weights and with the block's own. Only a match counts.
 """
 
 import copy
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import product
-from math import isclose, isfinite
 from typing import Any
 
 import torch
@@ -21,15 +16,12 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from scalednl.models.assemble import BLOCKS, CONVOLUTIONS, Parts, assemble, parts_of
+from scalednl.models.fit_attention import TOLERANCE, Function, Seen, functions, relative
 from scalednl.models.foreign import ConversionError, Names
-from scalednl.ops import reference
-from scalednl.options import KEY_POOLS, VIEWS
+from scalednl.options import KEY_POOLS
 
 SPACES = {1: ((7,), (16,)), 2: ((3, 5), (7, 6)), 3: ((2, 3, 5), (3, 5, 4))}
 """Two maps for each number of axes; pooled or not, their numbers of keys have another ratio"""
-FIT_TOLERANCE = 1e-6
-TOLERANCE = 1e-5
-"""Largest relative difference between the blocks; an epsilon of theirs may cost that much"""
 HOOKS = (
     "_forward_hooks",
     "_forward_pre_hooks",
@@ -38,40 +30,6 @@ HOOKS = (
 )
 _MAX_POOL = (F.max_pool1d, F.max_pool2d, F.max_pool3d)
 _BATCH_NORM = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
-_STARTS = (0.0, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-
-
-@dataclass(frozen=True)
-class Function:
-    """The options of ours that compute what a foreign block does, up to a factor of y."""
-
-    attention: str
-    view: str
-    heads: int
-    key_pool: str | None
-    scale: bool = True
-    softmax_scale: str | float = "embed"
-    factor: float = 1.0
-
-    def options(self, attention: str) -> dict[str, Any]:
-        """The block's keyword arguments, with this attention or another."""
-        kept = {"scale": self.scale, "softmax_scale": self.softmax_scale}
-        return {
-            "attention": attention,
-            "view": self.view,
-            "heads": self.heads,
-            "key_pool": self.key_pool,
-            **(kept if attention == self.attention else {}),
-        }
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """Embeddings and y of one trial, pixels in one axis; keys and values for every pooling."""
-
-    theta: Tensor
-    keys: dict[str | None, tuple[Tensor, Tensor]]
-    y: Tensor
 
 
 def identify(module: nn.Module, names: Names) -> tuple[Function, float]:
@@ -85,7 +43,7 @@ def identify(module: nn.Module, names: Names) -> tuple[Function, float]:
     _randomise(trial, parts)
     seen = [_observe(trial.eval(), parts, space) for space in SPACES[parts.dims]]
     _refuse_more_axes(trial, parts)
-    function = next(_functions(seen, parts), None)
+    function = next(functions(seen, parts.channels), None)
     if function is None:
         raise ConversionError(_unknown_function(module))
     return function, max(_difference(block, names, function) for block in (trial, own))
@@ -132,7 +90,7 @@ def _randomise(trial: nn.Module, parts: Parts) -> None:
 
 
 @torch.no_grad()
-def _observe(trial: nn.Module, parts: Parts, space: tuple[int, ...]) -> _Seen:
+def _observe(trial: nn.Module, parts: Parts, space: tuple[int, ...]) -> Seen:
     x = torch.randn(2, parts.channels, *space, dtype=torch.float64)
     given: list[Tensor] = []
     if parts.out is not None:
@@ -153,7 +111,7 @@ def _observe(trial: nn.Module, parts: Parts, space: tuple[int, ...]) -> _Seen:
     }
     flat = {pool: (k.flatten(2), v.flatten(2)) for pool, (k, v) in keys.items()}
     assert set(flat) == {None, *KEY_POOLS}
-    return _Seen(parts.theta(x).flatten(2), flat, given[0].flatten(2))
+    return Seen(parts.theta(x).flatten(2), flat, given[0].flatten(2))
 
 
 def _pool(x: Tensor) -> Tensor:
@@ -191,91 +149,6 @@ def _refuse_more_axes(trial: nn.Module, parts: Parts) -> None:
     )
 
 
-def _functions(seen: Sequence[_Seen], parts: Parts) -> Iterator[Function]:
-    """The options of ours that give y for both maps; usually none or one."""
-    same_width = parts.theta.out_channels == parts.g.out_channels
-    heads = [n for n in range(1, parts.width + 1) if parts.width % n == 0] if same_width else [1]
-    for view, pool, number in product(VIEWS, seen[0].keys, heads):
-        fits = []
-        for one in seen:
-            phi, g = one.keys[pool]
-            fits.append(_fit(one.theta, phi, g, one.y, number, view))
-            if fits[-1] is None:
-                break
-        else:
-            function = _function(fits, parts, Function("", view, number, pool), seen)  # type: ignore[arg-type]
-            if function is not None:
-                yield function
-
-
-def _fit(
-    theta: Tensor, phi: Tensor, g: Tensor, y: Tensor, heads: int, view: str
-) -> tuple[str, float] | None:
-    """("linear", c) if y = c (theta . phi) g, ("softmax", t) if y = softmax(t theta . phi) g."""
-    keys = phi.shape[2]
-    dot = reference.attention_map(theta, phi, heads=heads, attention="mean", view=view) * keys  # type: ignore[arg-type]
-    values, truth = (v.unflatten(1, (heads, -1)).mT for v in (g, y))
-    linear = dot @ values
-    factor = float((linear * truth).sum() / linear.square().sum())
-    if _relative(factor * linear, truth) <= FIT_TOLERANCE:
-        return "linear", factor
-    temperature = _fit_temperature(dot, values, truth)
-    if _relative((temperature * dot).softmax(-1) @ values, truth) <= FIT_TOLERANCE:
-        return "softmax", temperature
-    return None
-
-
-def _fit_temperature(dot: Tensor, values: Tensor, truth: Tensor) -> float:
-    """The t with which softmax(t dot) values comes nearest to `truth` (Gauss-Newton)."""
-    starts = [start / max(float(dot.std()), 1e-300) for start in _STARTS]
-    t = min(starts, key=lambda start: _relative((start * dot).softmax(-1) @ values, truth))
-    for _ in range(30):
-        a = (t * dot).softmax(-1)
-        slope = (a * (dot - (a * dot).sum(-1, keepdim=True))) @ values
-        step = float(((truth - a @ values) * slope).sum() / slope.square().sum())
-        if not isfinite(step):
-            break
-        t += step
-        if abs(step) <= 1e-15 * abs(t):
-            break
-    return t
-
-
-def _function(
-    fits: Sequence[tuple[str, float]], parts: Parts, base: Function, seen: Sequence[_Seen]
-) -> Function | None:
-    """The function that fits on both maps belong to; None if they contradict each other."""
-    (kind, first), (other_kind, second) = fits
-    if kind != other_kind:
-        return None
-    where = (base.view, base.heads, base.key_pool)
-    if kind == "softmax":
-        if not _equal(first, second):
-            return None
-        return Function("softmax", *where, softmax_scale=_named_scale(second, parts, base.heads))
-    d = parts.width // base.heads
-    counts = [one.keys[base.key_pool][0].shape[2] for one in seen]
-    normalisers = {
-        ("mean", True): [1 / n for n in counts],
-        ("scaled", True): [(n * d) ** -0.5 for n in counts],
-        ("scaled", False): [d**-0.5 for n in counts],
-    }
-    for (attention, scale), units in normalisers.items():
-        factors = (first / units[0], second / units[1])
-        if _equal(*factors):
-            factor = 1.0 if _equal(factors[1], 1.0) else factors[1]
-            return Function(attention, *where, scale=scale, factor=factor)
-    return None
-
-
-def _named_scale(t: float, parts: Parts, heads: int) -> str | float:
-    if _equal(t, (parts.width // heads) ** -0.5):
-        return "embed"
-    if _equal(t, parts.channels**-0.5):
-        return "channels"
-    return 1.0 if _equal(t, 1.0) else t
-
-
 def _difference(theirs: nn.Module, names: Names, function: Function) -> float:
     """The largest relative difference between a block and ours; raises where it is too large."""
     twin = copy.deepcopy(theirs)
@@ -286,7 +159,7 @@ def _difference(theirs: nn.Module, names: Names, function: Function) -> float:
             x = torch.randn(2, ours.channels, *space, dtype=torch.float64, requires_grad=True)
             upstream = torch.randn_like(x)
             found = [_branch(block.train(training), x, upstream) for block in (ours, theirs)]
-            errors = [_relative(a, b, floor=1e-9) for a, b in zip(*found, strict=True)]
+            errors = [relative(a, b, floor=1e-9) for a, b in zip(*found, strict=True)]
             if not max(errors) <= TOLERANCE:
                 raise ConversionError(_other_function(theirs, training))
             largest = max(largest, *errors)
@@ -301,14 +174,6 @@ def _branch(block: nn.Module, x: Tensor, upstream: Tensor) -> tuple[Tensor, Tens
         raise ConversionError("passes no gradient to its input")
     (gradient,) = torch.autograd.grad(z, x, upstream)
     return (z - x).detach(), gradient - upstream
-
-
-def _relative(value: Tensor, truth: Tensor, floor: float = 1e-300) -> float:
-    return float((value - truth).norm() / truth.norm().clamp_min(floor))
-
-
-def _equal(a: float, b: float) -> bool:
-    return isclose(a, b, rel_tol=FIT_TOLERANCE)
 
 
 def _unknown_function(module: nn.Module) -> str:
