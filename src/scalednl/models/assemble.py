@@ -135,7 +135,7 @@ def _convolution(
     old: Convolution | None = getattr(parts, part)
     if old is not None and not _changed(part, before, after):
         return old
-    if old is not None and not _is_plain(old):
+    if old is not None and not is_plain(old):
         raise ConversionError(
             f"has a {type(old).__name__} as {part} whose weights would have to be changed (for "
             "gamma, a factor or other widths), but it computes them: make them plain first"
@@ -179,7 +179,7 @@ def _changed(part: str, before: Mapping[str, Tensor], after: Mapping[str, Tensor
     return any(before.get(name) is not after.get(name) for name in names)
 
 
-def _is_plain(conv: Convolution) -> bool:
+def is_plain(conv: Convolution) -> bool:
     """Whether the parameters of a convolution are all that it computes with."""
     hooks = (conv._forward_hooks, conv._forward_pre_hooks, conv._backward_hooks)
     return type(conv) in CONVOLUTIONS and "weight" in conv._parameters and not any(hooks)

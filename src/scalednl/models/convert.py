@@ -7,8 +7,7 @@ from typing import Literal
 import torch
 from torch import nn
 
-from scalednl.blocks.plain import is_pointwise
-from scalednl.models.assemble import BLOCKS, Block, Parts, assemble, parts_of
+from scalednl.models.assemble import BLOCKS, Block, Parts, assemble, is_plain, parts_of
 from scalednl.models.fit_attention import Function
 from scalednl.models.foreign import LAYOUTS, ConversionError, Names, names_alike, names_of_module
 from scalednl.models.identify import HOOKS, identify
@@ -258,6 +257,6 @@ def _notes(found: _Found, parts: Parts, now: str) -> list[str]:
     if hooks:
         notes.append(f"{hooks} hooks carried over" if hooks > 1 else "1 hook carried over")
     for part, conv in parts.convolutions.items():
-        if not is_pointwise(conv, conv.in_channels, conv.out_channels):
+        if not is_plain(conv):
             notes.append(f"{part} ({type(conv).__name__}) must be called: no gram order")
     return notes
