@@ -28,9 +28,9 @@ def test_help_names_the_common_options(name: str) -> None:
 
 def test_mistakes_end_with_one_sentence() -> None:
     """Exit code 2 and one line."""
-    run = _python("benchmarks.planner", "--threads", "0")
+    run = _python("benchmarks.planner", "--repeats", "4")
     assert run.returncode == 2
-    assert run.stderr == "benchmarks: --threads must be at least 1, got 0\n"
+    assert run.stderr == "benchmarks: --repeats must be at least 5, got 4\n"
 
 
 def test_make_bench_runs_every_benchmark() -> None:

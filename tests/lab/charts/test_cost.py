@@ -9,7 +9,7 @@ import pytest
 from scalednl.lab.charts.cost import draw, scaling_chart
 from scalednl.lab.records.bench import KINDS, BenchRecord, ScalingRecord, find_bench_records
 from scalednl.lab.records.methods import METHODS
-from scalednl.lab.report.costs import cost_sections
+from scalednl.lab.report.costs import cost_section
 
 RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
 
@@ -25,8 +25,7 @@ def test_the_page_and_the_file_have_the_same_chart(kind: str) -> None:
     record = _stored(kind)
     (file,) = RESULTS.glob(f"{kind}_{record.origin.date[:10]}_*.svg")
     assert file.read_text(encoding="utf-8") == draw(record), "draw it again from the record"
-    (section,) = cost_sections([record])
-    assert section["chart"] == draw(record)
+    assert cost_section(record)["chart"] == draw(record)
 
 
 def test_the_caption_says_what_was_fitted() -> None:

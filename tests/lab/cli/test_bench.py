@@ -32,7 +32,7 @@ def test_help_of_a_benchmark_has_an_example_and_the_common_options(command: str)
     ("arguments", "sentence"),
     [
         (["table3", "--repeats", "3"], "--repeats must be at least 5, got 3"),
-        (["table3", "--batch", "1"], "--batch must be at least 2 for batch norm, got 1"),
+        (["table3", "--batch", "1"], "--batch must be at least 2, got 1"),
         (
             ["scaling", "--budget", "4GB"],
             "--budget must be a size such as 4GiB or 512MiB, got 4GB",

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scalednl.errors import UsageError
+from scalednl.lab.config.limits import check_at_least
+from scalednl.lab.machine import check_threads
 from scalednl.lab.records.bench import MIN_REPEATS
 
 UNITS = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
@@ -26,10 +28,8 @@ class BenchOptions:
     """Where to compute: cpu, or cuda."""
 
     def __post_init__(self) -> None:
-        if self.threads is not None and self.threads < 1:
-            raise UsageError(f"--threads must be at least 1, got {self.threads}")
-        if self.repeats is not None and self.repeats < MIN_REPEATS:
-            raise UsageError(f"--repeats must be at least {MIN_REPEATS}, got {self.repeats}")
+        check_threads(self.threads)
+        check_at_least(MIN_REPEATS, repeats=self.repeats)
         if not re.fullmatch(r"cpu|cuda(:\d+)?", self.device):
             raise UsageError(f"--device must be cpu, cuda or such as cuda:0, got {self.device}")
         for path in () if self.out is None else (self.out, *self.out.parents):

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from statistics import linear_regression
 from typing import get_args
@@ -24,7 +24,6 @@ from scalednl.lab.records.bench import (
     ScalingRecord,
     ScalingSettings,
     TiledPass,
-    timed_points,
 )
 from scalednl.lab.records.methods import MAIN_METHODS
 
@@ -61,10 +60,11 @@ def run(options: BenchOptions, budget: int) -> ScalingRecord:
         settings=ScalingSettings(batch=1, heads=4, repeats=repeats, budget_bytes=budget),
         by_side=tuple(by_side),
         by_channels=tuple(by_channels),
-        exponents=tuple(_exponent(by_side, m, mode) for m in MAIN_METHODS for mode in MODES),
         largest=tuple(largest),
         tiles=tiles,
     )
+    exponents = (_exponent(record, method, mode) for method in MAIN_METHODS for mode in MODES)
+    record = replace(record, exponents=tuple(exponents))
     _print(record, tiles)
     session.finish(record, {"scaling": scaling_chart(record)})
     return record
@@ -127,9 +127,9 @@ def _too_much(
     return f"over {limits.seconds:g} s" if too_long else ""
 
 
-def _exponent(points: Sequence[ScalingPoint], method: str, mode: Mode) -> Exponent:
+def _exponent(record: ScalingRecord, method: str, mode: Mode) -> Exponent:
     """The slope of log time over log pixels at the largest sizes."""
-    chosen = timed_points(points, method, mode)[-FITTED_SIZES:]
+    chosen = record.timed(method, mode)[-FITTED_SIZES:]
     if len(chosen) < 2:
         return Exponent(method, mode, None)
     logs = [(math.log(pixels), math.log(time.median_ms)) for pixels, time in chosen]

@@ -14,6 +14,7 @@ from rich.console import Console
 from scalednl.errors import UsageError
 from scalednl.files import write_text, writing_to
 from scalednl.lab.bench.options import BenchOptions
+from scalednl.lab.machine import use_threads
 from scalednl.lab.records import origin
 from scalednl.lab.records.bench import BUSY_LOAD, SCHEMA, BenchRecord
 from scalednl.lab.records.typed_json import write_record
@@ -27,8 +28,7 @@ class Session:
         self.device = options.device
         if self.device.startswith("cuda") and not torch.cuda.is_available():
             raise UsageError(f"--device {self.device}: torch finds no GPU here; use cpu")
-        if options.threads is not None:
-            torch.set_num_threads(options.threads)
+        use_threads(options.threads)
         torch.manual_seed(0)
         self.origin = origin(threads=torch.get_num_threads())
         self._start, self._cores = time.perf_counter(), _core_seconds()
@@ -72,14 +72,14 @@ class Session:
         if folder is None:
             print(f"{record.seconds:.0f} s. --out FOLDER keeps the numbers and the chart.")
             return
+        name = self._file_name(self.name, "json")
+        drawn = {self._file_name(chart, "svg"): svg for chart, svg in charts.items()}
         with writing_to(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            write_record(folder / self._file_name(self.name, "json"), record)
-            for name, chart in charts.items():
-                write_text(folder / self._file_name(name, "svg"), chart)
-        names = [self._file_name(self.name, "json")]
-        names += [self._file_name(name, "svg") for name in charts]
-        print(f"{record.seconds:.0f} s. Written to {folder}: {', '.join(names)}")
+            write_record(folder / name, record)
+            for chart, svg in drawn.items():
+                write_text(folder / chart, svg)
+        print(f"{record.seconds:.0f} s. Written to {folder}: {', '.join([name, *drawn])}")
 
     def _warn(self, text: str) -> None:
         self._progress.print(text, soft_wrap=True)

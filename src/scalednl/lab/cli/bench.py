@@ -4,9 +4,9 @@ from typing import Annotated
 
 import tyro
 
-from scalednl.errors import UsageError
 from scalednl.lab.bench.options import BenchOptions, parse_bytes
 from scalednl.lab.cli.deferred import deferred
+from scalednl.lab.config.limits import check_at_least
 
 Options = Annotated[BenchOptions, tyro.conf.arg(name="")]
 
@@ -31,8 +31,7 @@ def table3(
         options: How to measure.
         batch: Images per step; 64, or 32 with --quick. The authors' release times 128.
     """
-    if batch is not None and batch < 2:
-        raise UsageError(f"--batch must be at least 2 for batch norm, got {batch}")
+    check_at_least(2, batch=batch)
     from scalednl.lab.bench.table3 import run
 
     run(options, batch)

@@ -1,6 +1,6 @@
 """Records of benchmarks, for `scalednl bench`, the demo and the report. Imports no torch."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
@@ -134,11 +134,6 @@ class Table3Record(BenchRecord):
     settings: Table3Settings
     rows: Annotated[tuple[Table3Row, ...], msgspec.Meta(min_length=1)]
 
-    def row(self, method: str, heads: int) -> Table3Row | None:
-        """The row of a method and a number of heads; None if it was not measured."""
-        found = (row for row in self.rows if (row.method, row.heads) == (method, heads))
-        return next(found, None)
-
 
 @dataclass(frozen=True)
 class ScalingSettings:
@@ -215,16 +210,8 @@ class ScalingRecord(BenchRecord):
 
     def timed(self, method: str, mode: Mode) -> list[tuple[int, Timing]]:
         """Pixels and times of a method, from the smallest map to the largest."""
-        return timed_points(self.by_side, method, mode)
-
-
-def timed_points(
-    points: Iterable[ScalingPoint], method: str, mode: Mode
-) -> list[tuple[int, Timing]]:
-    """Pixels and times of a method in one mode, from the smallest map to the largest."""
-    mine = (point for point in points if (point.method, point.mode) == (method, mode))
-    times = {point.pixels: point.time for point in mine if point.time is not None}
-    return sorted(times.items())
+        mine = (p for p in self.by_side if (p.method, p.mode) == (method, mode))
+        return sorted({p.pixels: p.time for p in mine if p.time is not None}.items())
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from scalednl.lab.records.runs import PRECISIONS, Cells, RunRecord, by_cell, fin
 from scalednl.lab.report.aggregate import as_softmax, describe_block, outcome
 from scalednl.lab.report.attention import find_attention, scores_of, without_pictures
 from scalednl.lab.report.cost_claims import judge_costs
-from scalednl.lab.report.costs import cost_sections
+from scalednl.lab.report.costs import cost_section
 from scalednl.lab.report.curves import figure2, learning_curves, other_curves
 from scalednl.lab.report.paper_tables import grid, in_grid
 from scalednl.lab.report.printed_numbers import noise_caption, printed_numbers
@@ -45,7 +45,7 @@ def build_content(
         "printed": printed_numbers(),
         "tables": [_table(table, cells) for table in grid(cells)],
         "others": _others(cells),
-        "costs": cost_sections(benchmarks),
+        "costs": [cost_section(record) for record in benchmarks],
         "damaged_benchmarks": damaged_benchmarks,
         "attention": [without_pictures(record) for record in attention] + damaged,
         "runs": [_run(run, run in counted) for run in runs],

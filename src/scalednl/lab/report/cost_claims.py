@@ -1,7 +1,8 @@
 """The paper's claims about cost, decided from stored records of `scalednl bench`."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, linear_regression
 
@@ -27,31 +28,48 @@ Found = tuple[Answer, str]
 NO_SPREAD: Found = (OPEN, "the rounds have no spread to judge by")
 
 
+@dataclass(frozen=True)
+class CostClaim:
+    """A claim about Table 3: what it says, the rows it needs, and how these decide it."""
+
+    name: str
+    says: str
+    methods: tuple[str, ...]
+    heads: tuple[int, ...]
+    judge: Callable[[Rows], Found]
+
+    def decide(self, rows: Rows) -> Found | None:
+        """The answer; None if a row is missing or has other rounds than the rest."""
+        needed = [rows.get((method, heads)) for method in self.methods for heads in self.heads]
+        rounds = {0 if row is None else len(row.train_step.runs_ms) for row in needed}
+        return self.judge(rows) if len(rounds) == 1 and 0 not in rounds else None
+
+
 def judge_costs(records: Sequence[BenchRecord]) -> list[Verdict]:
     """Every claim that full records decide; a record without the rows of a claim does not."""
-    found = []
-    for record in records:
-        if record.quick:
-            continue
-        if isinstance(record, Table3Record):
-            rows = {(row.method, row.heads): row for row in record.rows}
-            where = f"PreResNet-56, batch {record.settings.batch}"
-            for name, (says, needs, judge) in _TABLE3.items():
-                if _measured_alike([rows.get(row) for row in needs]):
-                    found.append(_verdict(name, says, record, where, judge(rows)))
-        if isinstance(record, ScalingRecord):
-            where = f"one block, batch {record.settings.batch}"
-            for name, (says, method) in _SCALING.items():
-                answered = _pixels(record, method)
-                if answered is not None:
-                    found.append(_verdict(name, says, record, where, answered))
-    return found
+    return [verdict for record in records if not record.quick for verdict in _verdicts(record)]
 
 
-def _measured_alike(rows: Sequence[Table3Row | None]) -> bool:
-    """Whether all rows are there, with the same number of rounds."""
-    rounds = {0 if row is None else len(row.train_step.runs_ms) for row in rows}
-    return len(rounds) == 1 and 0 not in rounds
+def _verdicts(record: BenchRecord) -> Iterator[Verdict]:
+    found: dict[tuple[str, str], Found | None] = {}
+    where = ""
+    if isinstance(record, Table3Record):
+        where = f"PreResNet-56, batch {record.settings.batch}"
+        rows = {(row.method, row.heads): row for row in record.rows}
+        found = {(claim.name, claim.says): claim.decide(rows) for claim in _TABLE3}
+    elif isinstance(record, ScalingRecord):
+        where = f"one block, batch {record.settings.batch}"
+        found = {key: _pixels(record, method) for key, method in _SCALING.items()}
+    for (name, says), answered in found.items():
+        if answered is not None:
+            yield Verdict(
+                *(name, says, "cost", f"cost-{record.KIND}", "cost", "bench"),
+                is_primary=False,
+                is_ours=name.startswith("ours-"),
+                answer=answered[0],
+                why=answered[1],
+                where=f"{where}, {record.origin.machine or 'unknown machine'}",
+            )
 
 
 def _rounds(rows: Rows, *wanted: tuple[str, int]) -> list[tuple[float, ...]]:
@@ -132,7 +150,8 @@ def _pixels(record: ScalingRecord, method: str) -> Found | None:
         return None
     sizes = [math.log(pixels) for pixels, _ in points]
     rounds = zip(*(time.runs_ms for _, time in points), strict=True)
-    return _linear([_slope(sizes, [math.log(run) for run in runs]) for runs in rounds], "pixels")
+    slopes = [linear_regression(sizes, [math.log(run) for run in runs]).slope for runs in rounds]
+    return _linear(slopes, "pixels")
 
 
 def _linear(powers: Sequence[float], of: str) -> Found:
@@ -153,72 +172,52 @@ def _growth(values: Sequence[float]) -> float | None:
     steps = [b - a for a, b in pairwise(values)]
     if min(steps) <= 0:
         return None
-    return _slope([float(i) for i in range(len(steps))], [math.log2(step) for step in steps])
+    return linear_regression(range(len(steps)), [math.log2(step) for step in steps]).slope
 
 
 def _growth_of_means(rounds: Sequence[tuple[float, ...]]) -> float | None:
     return _growth([fmean(times) for times in zip(*rounds, strict=True)]) if rounds else None
 
 
-def _slope(x: Sequence[float], y: Sequence[float]) -> float:
-    return linear_regression(x, y).slope
-
-
-def _verdict(name: str, says: str, record: BenchRecord, where: str, found: Found) -> Verdict:
-    told, why = found
-    return Verdict(
-        *(name, says, "cost", f"cost-{record.KIND}", "cost", "bench"),
-        is_primary=False,
-        is_ours=name.startswith("ours-"),
-        answer=told,
-        why=why,
-        where=f"{where}, {record.origin.machine or 'unknown machine'}",
-    )
-
-
-def _needs(*methods: str, heads: Sequence[int] = HEADS) -> list[tuple[str, int]]:
-    return [(method, count) for method in methods for count in heads]
-
-
-_TABLE3: dict[str, tuple[str, list[tuple[str, int]], Callable[[Rows], Found]]] = {
-    "heads-cost-no-time": (
+_TABLE3 = (
+    CostClaim(
+        "heads-cost-no-time",
         "Four heads cost a scaled block no more time than one",
-        _needs(SCALED, heads=(1, 4)),
-        _heads_time,
+        *((SCALED,), (1, 4), _heads_time),
     ),
-    "heads-cost-no-memory": (
+    CostClaim(
+        "heads-cost-no-memory",
         "Four heads cost a scaled block no more memory than one",
-        _needs(SCALED, heads=(1, 4)),
-        _heads_memory,
+        *((SCALED,), (1, 4), _heads_memory),
     ),
-    "scaled-costs-less-time": (
+    CostClaim(
+        "scaled-costs-less-time",
         "Scaled blocks of 4 heads take less time than softmax's",
-        _needs(SOFTMAX, SCALED, heads=(4,)),
-        _less_time,
+        *((SOFTMAX, SCALED), (4,), _less_time),
     ),
-    "scaled-needs-less-memory": (
+    CostClaim(
+        "scaled-needs-less-memory",
         "Scaled blocks need less memory than softmax blocks, at every number of heads",
-        _needs(SOFTMAX, SCALED),
-        _less_memory,
+        *((SOFTMAX, SCALED), HEADS, _less_memory),
     ),
-    "softmax-memory-is-linear-in-heads": (
+    CostClaim(
+        "softmax-memory-is-linear-in-heads",
         "The memory of softmax blocks is a linear function of the number of heads",
-        _needs(SOFTMAX),
-        _softmax_memory,
+        *((SOFTMAX,), HEADS, _softmax_memory),
     ),
-    "softmax-time-is-linear-in-heads": (
+    CostClaim(
+        "softmax-time-is-linear-in-heads",
         "The training time of softmax blocks is a linear function of the number of heads",
-        _needs(SOFTMAX),
-        _softmax_time,
+        *((SOFTMAX,), HEADS, _softmax_time),
     ),
-}
+)
 _SCALING = {
-    "scaled-time-is-linear-in-pixels": (
+    (
+        "scaled-time-is-linear-in-pixels",
         "The time of a scaled block in the associative form is linear in the number of pixels",
-        SCALED,
-    ),
-    "ours-is-linear-in-pixels": (
+    ): SCALED,
+    (
+        "ours-is-linear-in-pixels",
         "The time of a scaled block with order='auto' is linear in the number of pixels",
-        OURS,
-    ),
+    ): OURS,
 }
