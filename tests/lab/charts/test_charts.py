@@ -1,4 +1,4 @@
-"""Charts are whole SVG files: no fetching, text as text, legible on any page."""
+"""Charts are complete SVG files: no fetching, text as text, legible on any page."""
 
 import subprocess
 import sys
@@ -6,20 +6,30 @@ from xml.etree import ElementTree
 
 import pytest
 
-from scalednl.lab.charts import Dot, Panel, Row, Series, dot_chart, line_chart
+from scalednl.lab.charts import Curve, Dot, Plot, Row, curve_chart, dot_chart, log_chart
 from scalednl.lab.charts.svg import Axis, spread_out
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 def _lines() -> str:
-    series = [
-        Series("softmax <plain>", "red", [(64, 1.0), (256, 12.0)], "grows as N^1.8"),
-        Series("auto & co", "green", [(64, 1.1), (256, 2.0)], "grows as N^0.4"),
+    curves = [
+        Curve("softmax <plain>", "red", [(64, 1.0), (256, 12.0)], note="grows as N^1.8"),
+        Curve("auto & co", "green", [(64, 1.1), (256, 2.0)], note="grows as N^0.4"),
     ]
     ticks = [(64.0, "8²"), (256.0, "16²")]
-    panels = [Panel("forward", series), Panel("backward", series)]
-    return line_chart("Time", panels, x_label="pixels", y_label="ms", x_ticks=ticks, foot="here")
+    plots = [Plot("forward", curves), Plot("backward", curves)]
+    return log_chart("Time", plots, x_label="pixels", y_label="ms", x_ticks=ticks, foot="here")
+
+
+def _curves() -> str:
+    band = [(1, 40.0, 60.0), (2, 25.0, 35.0)]
+    curves = [
+        Curve("softmax <plain>", "red", [(1, 50.0), (2, 30.0)], band),
+        Curve("auto & co", "green", [(1, 45.0), (2, 20.0)]),
+    ]
+    plots = [Plot(f"{count} blocks", curves) for count in range(5)]
+    return curve_chart("Error", plots, x_label="epoch", y_label="%", foot="here")
 
 
 def _dots() -> str:
@@ -30,18 +40,21 @@ def _dots() -> str:
     return dot_chart("Ratios", ["time"], rows, start=1, foot="here")
 
 
-@pytest.mark.parametrize("chart", [_lines(), _dots()], ids=["lines", "dots"])
+CHARTS = {"lines": _lines(), "curves": _curves(), "dots": _dots()}
+
+
+@pytest.mark.parametrize("chart", CHARTS.values(), ids=list(CHARTS))
 def test_a_chart_is_self_contained(chart: str) -> None:
     """It is XML, says its title aloud, follows the colour scheme, and asks nobody for anything."""
     root = ElementTree.fromstring(chart)
     assert root.tag == f"{SVG}svg"
-    assert root.get("aria-label") in ("Time", "Ratios")
+    assert root.get("aria-label") in ("Time", "Error", "Ratios")
     assert "prefers-color-scheme:dark" in chart
     for fetched in ("href", "url(", "@import", "<script", "<image"):
         assert fetched not in chart
 
 
-@pytest.mark.parametrize("chart", [_lines(), _dots()], ids=["lines", "dots"])
+@pytest.mark.parametrize("chart", CHARTS.values(), ids=list(CHARTS))
 def test_everything_is_inside_the_picture(chart: str) -> None:
     """No text and no line begins outside of the picture, and no number is missing."""
     root = ElementTree.fromstring(chart)
@@ -76,7 +89,7 @@ def test_labels_make_room_for_each_other() -> None:
 
 
 def test_charts_and_the_papers_numbers_need_no_torch() -> None:
-    """Who only reads and draws does not wait for torch."""
+    """Reading and drawing do not import torch."""
     modules = "scalednl.lab.charts, scalednl.lab.paper.tables"
     code = f"import sys, {modules}; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -4,18 +4,15 @@ A page that embeds one may set `--chart-ink` (text) and `--chart-faint` (grid); 
 follow the reader's colour scheme. Series differ in colour, marker and dash, and carry their names.
 """
 
-from scalednl.lab.charts.curves import Curve, Plot, curve_chart
 from scalednl.lab.charts.dots import Dot, Row, dot_chart
-from scalednl.lab.charts.lines import Panel, Series, line_chart
+from scalednl.lab.charts.lines import Curve, Plot, curve_chart, log_chart
 
 __all__ = [
     "Curve",
     "Dot",
-    "Panel",
     "Plot",
     "Row",
-    "Series",
     "curve_chart",
     "dot_chart",
-    "line_chart",
+    "log_chart",
 ]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from scalednl.lab.charts.dots import Dot, Row, dot_chart
-from scalednl.lab.charts.lines import Panel, Series, line_chart
+from scalednl.lab.charts.lines import Curve, Plot, log_chart
 from scalednl.lab.records.bench import (
     FITTED_SIZES,
     BenchRecord,
@@ -59,10 +59,10 @@ def scaling_chart(record: ScalingRecord) -> str:
     """Time over pixels in both modes, with the fitted exponents."""
     sides = sorted({point.height for point in record.by_side})
     modes = dict.fromkeys(point.mode for point in record.by_side)
-    return line_chart(
+    return log_chart(
         f"Time of one non-local block, {record.by_side[0].channels} channels, "
         f"{record.settings.heads} heads",
-        [Panel(mode, _series(record, mode)) for mode in modes],
+        [Plot(mode, _curves(record, mode)) for mode in modes],
         x_label=f"pixels N (exponents: of the {FITTED_SIZES} largest sizes)",
         y_label="milliseconds",
         x_ticks=[(float(side * side), f"{side}²") for side in sides],
@@ -71,16 +71,16 @@ def scaling_chart(record: ScalingRecord) -> str:
     )
 
 
-def _series(record: ScalingRecord, mode: Mode) -> list[Series]:
+def _curves(record: ScalingRecord, mode: Mode) -> list[Curve]:
     powers = {(e.method, e.mode): e.pixels_to_the_power for e in record.exponents}
-    series = []
+    curves = []
     for name in MAIN_METHODS:
         points = [(float(pixels), time.median_ms) for pixels, time in record.timed(name, mode)]
         power = powers.get((name, mode))
         grows = "" if power is None else f"grows as N^{power:.2f}"
         if points:
-            series.append(Series(METHODS[name].label, _colour(name), points, grows))
-    return series
+            curves.append(Curve(METHODS[name].label, _colour(name), points, note=grows))
+    return curves
 
 
 def orders_chart(record: OrdersRecord) -> str:
