@@ -131,7 +131,7 @@ def test_damaged_and_running_runs_are_listed(report: Path, browser: Browser) -> 
     """What is wrong stands beside the run; nothing of it is in a mean."""
     with opened(browser, report) as page:
         text = {
-            name: page.locator("#table-runs tr", has_text=name).first.inner_text()
+            name: page.locator(f"#run-{name}").inner_text()
             for name in ("broken", "old", "running", "diverged")
         }
     assert "config.json is damaged" in text["broken"]
