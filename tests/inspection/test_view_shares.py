@@ -5,7 +5,7 @@ import torch
 
 import scalednl
 from scalednl.inspection import capture_attention
-from scalednl.inspection.view_shares import _attended, best_temperatures, branch, kept_by_view
+from scalednl.inspection.view_shares import best_temperatures, branch, kept_by_view
 from scalednl.options import Attention, View
 from tests.support import assert_close, randomise
 
@@ -26,7 +26,7 @@ def test_what_a_view_keeps(attention: Attention) -> None:
         other.load_state_dict(block.state_dict(), strict=False)
         assert other.out.bias is not None
         u = other(x) - x - other.out.bias.view(-1, 1, 1)
-        assert_close(branch(seen[0], _attended(seen[0], view)), u.detach(), 1e-5)
+        assert_close(branch(seen[0], seen[0].attended(view=view)), u.detach(), 1e-5)
         assert ((kept := kept_by_view(seen[0], view)) >= 0).all()
         assert (kept < 1).all()
 
@@ -58,7 +58,7 @@ def test_the_best_temperature_keeps_more() -> None:
     block = randomise(scalednl.NonLocal2d(8, attention="softmax", heads=1)).eval()
     with capture_attention(block) as seen:
         block(3 * torch.randn(3, 8, 5, 5))
-    base, trained = (_attended(seen[0], view) for view in ("base", "direction"))
+    base, trained = (seen[0].attended(view=view) for view in ("base", "direction"))
     best = best_temperatures(seen[0])
     assert (best > 8**-0.5).all()
     cosine = torch.cosine_similarity(

@@ -138,6 +138,15 @@ def add_gram(
     return z
 
 
+def reason_against_moments(norm: nn.Module | None, reduced: bool) -> str:
+    """Why `add_moments` cannot compute `norm`, or ""; `reduced` says if all ranks were added up."""
+    if norm is not None and not is_plain(norm, (*NORMS, nn.SyncBatchNorm)):
+        return f"it needs plain batch norm or none, not {norm}"
+    if isinstance(norm, nn.SyncBatchNorm) and norm.training and not reduced:
+        return "SyncBatchNorm in training needs the moments of all ranks: all_reduce() them"
+    return ""
+
+
 def add_moments(
     x: Maps,
     keys: KeyMoments,

@@ -11,18 +11,8 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
+from scalednl.blocks import folding
 from scalednl.blocks.checks import check_input, check_pool, check_shape
-from scalednl.blocks.folding import (
-    NORMS,
-    add_gram,
-    add_moments,
-    add_projected,
-    add_rank_one,
-    folds_in_evaluation,
-    folds_in_training,
-    is_plain,
-    is_pointwise,
-)
 from scalednl.blocks.init import initialise
 from scalednl.config import NonLocalConfig
 from scalednl.ops.attention import attention_map, attention_scale, nonlocal_attention
@@ -154,11 +144,15 @@ class NonLocalBlock(nn.Module):
             keys = self._keys(x)
             w = self._projections(pixel_count(keys.shape[2:]))
             if order == "rank_one":
-                return add_rank_one(x, keys, self.theta, self.phi, w, self.out.bias, self.norm)
+                return folding.add_rank_one(
+                    x, keys, self.theta, self.phi, w, self.out.bias, self.norm
+                )
             pooled = None if self.key_pool is None else keys
-            return add_gram(x, pooled, w, self.out.bias, self.norm, fold=fold, memory=self.memory)
+            return folding.add_gram(
+                x, pooled, w, self.out.bias, self.norm, fold=fold, memory=self.memory
+            )
         y = nonlocal_attention(*self.embed(x), order=order, **self.attention_options())
-        return add_projected(x, y, self.out, self.norm)
+        return folding.add_projected(x, y, self.out, self.norm)
 
     def embed(self, x: Maps) -> tuple[Tensor, Tensor, Tensor]:
         """theta, phi and g of x as maps; phi and g with pooled keys where `key_pool` is set."""
@@ -197,6 +191,18 @@ class NonLocalBlock(nn.Module):
         theta, phi, _ = self.embed(x)
         return attention_map(theta, phi, **self.attention_options())
 
+    @property
+    def dtype(self) -> torch.dtype | None:
+        """That of the weights; None where modules without weights took the block's places.
+
+        FSDP and the replicas of nn.DataParallel leave a block without parameters, but not without
+        weights.
+        """
+        for conv in (self.theta, self.phi, self.g, self.out):
+            if isinstance(weight := getattr(conv, "weight", None), Tensor):
+                return weight.dtype
+        return next((parameter.dtype for parameter in self.parameters()), None)
+
     def state(self, training: bool | None = None) -> BlockState:
         """What the block's cost and order depend on, as it is now.
 
@@ -205,19 +211,18 @@ class NonLocalBlock(nn.Module):
         norm, convs = self.norm, (self.theta, self.phi, self.g, self.out)
         norm_training = None if training is None or training == self.training else training
         sizes = (self.channels, self.embed_channels)
-        pointwise = [is_pointwise(conv, *sizes) for conv in convs[:3]]
-        weight = self._weight()
+        pointwise = [folding.is_pointwise(conv, *sizes) for conv in convs[:3]]
         return BlockState(
             *(self.channels, self.embed_channels, self.heads),
             *(self.attention, self.view, self.key_pool),
             key_ratio=pixel_count(self.pool_kernel) if self.key_pool else 1,
             bias=any(getattr(conv, "bias", None) is not None for conv in convs),
-            batch_norm=norm is not None and not folds_in_evaluation(norm, norm_training),
-            folds=folds_in_training(norm),
-            plain=all(pointwise) and is_pointwise(self.out, *reversed(sizes)),
+            batch_norm=norm is not None and not folding.folds_in_evaluation(norm, norm_training),
+            folds=folding.folds_in_training(norm),
+            plain=all(pointwise) and folding.is_pointwise(self.out, *reversed(sizes)),
             training=self.training if training is None else training,
             memory=self.memory,
-            itemsize=4 if weight is None else weight.element_size(),
+            itemsize=(self.dtype or torch.float32).itemsize,
         )
 
     def choice(self, shape: Sequence[int]) -> Choice:
@@ -256,18 +261,14 @@ class NonLocalBlock(nn.Module):
         reason = self.state().orders()["gram"]
         if self.key_pool is not None:
             reason = "key_pool would have to pool across the borders of tiles"
-        if norm is not None and not is_plain(norm, (*NORMS, nn.SyncBatchNorm)):
-            reason = f"it needs plain batch norm or none, not {norm}"
-        if isinstance(norm, nn.SyncBatchNorm) and norm.training and not moments.reduced:
-            reason = "SyncBatchNorm in training needs the moments of all ranks: all_reduce() them"
-        if reason:
+        if reason := reason or folding.reason_against_moments(norm, moments.reduced):
             raise ValueError(f"apply_moments cannot be used: {reason}")
         assert norm is None or isinstance(norm, _BatchNorm)
         keys = moments.key_moments()
         if keys.scatter.shape[:2] != (x.shape[1], x.shape[0]):
             raise ValueError(f"x of shape {tuple(x.shape)} does not fit {moments}")
         w = self._projections(keys.pixels)
-        return add_moments(x, keys, w, self.out.bias, norm, update_norm=update_norm)
+        return folding.add_moments(x, keys, w, self.out.bias, norm, update_norm=update_norm)
 
     def extra_repr(self) -> str:
         """The options that differ from a plain scaled block, after those that always matter."""
@@ -293,20 +294,7 @@ class NonLocalBlock(nn.Module):
         super().__setattr__(name, value)
 
     def _check(self, x: Tensor) -> None:
-        weight = self._weight()
-        dtype = None if weight is None else weight.dtype
-        check_input(type(self).__name__, x, self.channels, self.dims, dtype)
-
-    def _weight(self) -> Tensor | None:
-        """Any weight, for its dtype; None if a module in the block's places has none.
-
-        FSDP and the replicas of nn.DataParallel leave a block without parameters, but not without
-        weights.
-        """
-        for conv in (self.theta, self.phi, self.g, self.out):
-            if isinstance(weight := getattr(conv, "weight", None), Tensor):
-                return weight
-        return next(self.parameters(), None)
+        check_input(type(self).__name__, x, self.channels, self.dims, self.dtype)
 
     def _keys(self, x: Maps) -> KeyMaps:
         return self._pool(x) if self.key_pool == "before" else x

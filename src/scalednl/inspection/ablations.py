@@ -27,13 +27,12 @@ from torch import Tensor
 
 from scalednl.blocks import NonLocalBlock
 from scalednl.blocks.folding import add_projected
-from scalednl.inspection.capture import attention_factor, embed
+from scalednl.inspection.capture import Keys, observe
 from scalednl.inspection.factors import Factors
 from scalednl.inspection.singular import rank_one
 from scalednl.models.residual import Images, ResidualNetwork
-from scalednl.ops.attention import nonlocal_attention
-from scalednl.ops.layout import Maps, pixel_rows, rows_to_maps
-from scalednl.ops.views import Heads, apply_view, merge_heads, split_heads
+from scalednl.ops.layout import Maps
+from scalednl.ops.views import Heads
 
 Ablation = Literal[
     "unchanged", "column_mean", "pair", "rank_one", "uniform", "magnitude", "direction"
@@ -71,46 +70,33 @@ def ablate(block: NonLocalBlock, x: Maps, ablation: Ablation) -> Maps:
     """z = x + norm(out(y)) of a block in evaluation, with its map replaced."""
     if ablation == "unchanged":
         return block(x)
-    theta, phi, g = embed(block, x)
-    options = block.attention_options()
+    seen = observe(block, x)
     if ablation in VIEW_ABLATIONS:
-        y = nonlocal_attention(theta, phi, g, **{**options, "view": ablation})
-        return add_projected(x, y, block.out, block.norm)
-    queries, keys, values = (split_heads(pixel_rows(v), block.heads) for v in (theta, phi, g))
-    factors = Factors(
-        apply_view(queries, block.view),
-        apply_view(keys, block.view),
-        attention_factor(block, keys),
-        block.attention == "softmax",
-    )
-    if ablation == "rank_one":
-        rows = _rank_one(factors, values)
+        y = seen.attended(view=ablation)
+    elif ablation == "rank_one":
+        y = _rank_one(seen.factors, seen.g)
     elif ablation == "uniform":
-        rows = _uniform(factors, values)
+        y = _uniform(seen.factors, seen.g)
+    elif ablation == "column_mean":
+        y = seen.attended()
+        y = y.mean(-2, keepdim=True).expand_as(y)
     else:
-        y = nonlocal_attention(theta, phi, g, **options)
-        rows = split_heads(pixel_rows(y), block.heads)
-        rows = _column_mean(rows) if ablation == "column_mean" else _pair(rows, factors, values)
-    y = rows_to_maps(merge_heads(rows), theta.shape[2:])
-    return add_projected(x, y, block.out, block.norm)
+        y = _pair(seen.attended(), seen.factors, seen.g)
+    return add_projected(x, seen.maps(y), block.out, block.norm)
 
 
-def _column_mean(y: Heads) -> Heads:
-    return y.mean(-2, keepdim=True).expand_as(y)
-
-
-def _uniform(maps: Factors, g: Float[Tensor, "batch heads keys width"]) -> Heads:
+def _uniform(maps: Factors, g: Keys) -> Heads:
     mean = maps.row_mean().mean(-1)[..., None, None]
     return (mean * g.sum(-2, keepdim=True)).expand(-1, -1, maps.queries, -1)
 
 
-def _pair(y: Heads, maps: Factors, g: Float[Tensor, "batch heads keys width"]) -> Heads:
+def _pair(y: Heads, maps: Factors, g: Keys) -> Heads:
     rows = maps.row_mean()[..., None]
     mean = rows.mean(-2, keepdim=True)
     # a - q_i with q_i = mean_j A_ij - a.
     return y - y.mean(-2, keepdim=True) + (2 * mean - rows) * g.sum(-2, keepdim=True)
 
 
-def _rank_one(maps: Factors, g: Float[Tensor, "batch heads keys width"]) -> Heads:
+def _rank_one(maps: Factors, g: Keys) -> Heads:
     found = rank_one(maps)
     return found.left[..., None] @ (found.right[..., None, :] @ g)

@@ -1,7 +1,7 @@
-"""Watching the blocks of a network at work: their attention, without touching the output.
+"""The attention of a network's blocks while it runs, without changing its output.
 
 Fused and gram attention never form a map, so nothing in a forward pass could be kept. Instead the
-input of each block is embedded a second time, and maps come from these embeddings when asked for.
+input of each block is embedded a second time, and maps are computed from that on demand.
 """
 
 import sys
@@ -17,10 +17,11 @@ from torch import Tensor, nn
 
 from scalednl.blocks import NonLocalBlock
 from scalednl.inspection.factors import Factors
-from scalednl.ops.attention import attention_scale
-from scalednl.ops.layout import accumulation_dtype, full_precision, pixel_rows
-from scalednl.ops.views import Heads, apply_view, split_heads
+from scalednl.ops.attention import attention_scale, nonlocal_attention
+from scalednl.ops.layout import Maps, accumulation_dtype, full_precision, pixel_rows, rows_to_maps
+from scalednl.ops.views import Heads, apply_view, merge_heads, split_heads
 
+Keys = Float[Tensor, "batch heads keys width"]
 Position = int | tuple[int, ...]
 """A pixel by its number in row-major order, or by its row and column"""
 
@@ -37,8 +38,8 @@ class BlockAttention:
     """The block's path in the model"""
     block: NonLocalBlock
     theta: Heads
-    phi: Float[Tensor, "batch heads keys width"]
-    g: Float[Tensor, "batch heads keys width"]
+    phi: Keys
+    g: Keys
     query_size: tuple[int, ...]
     """Height and width of the map of queries; for others than images all their sizes"""
     key_size: tuple[int, ...]
@@ -46,9 +47,33 @@ class BlockAttention:
     @cached_property
     def factors(self) -> Factors:
         """The maps of all images and heads by their factors."""
-        view, softmax = self.block.view, self.block.attention == "softmax"
-        factor = attention_factor(self.block, self.phi)
+        options = self.block.attention_options()
+        softmax, view = options["attention"] == "softmax", options["view"]
+        keys, width = self.phi.shape[2:]
+        f = attention_scale(options["attention"], keys, width, options["scale"])
+        if softmax:
+            f = width**-0.5 if options["softmax_scale"] is None else options["softmax_scale"]
+        factor = torch.as_tensor(f, dtype=self.phi.dtype, device=self.phi.device).detach()
+        factor = factor.expand(self.phi.shape[:2])
         return Factors(apply_view(self.theta, view), apply_view(self.phi, view), factor, softmax)
+
+    def attended(
+        self, theta: Heads | None = None, phi: Keys | None = None, **options: Any
+    ) -> Heads:
+        """y = A g without forming A; with other embeddings or options of the attention if given."""
+        theta, phi = self.theta if theta is None else theta, self.phi if phi is None else phi
+        y = nonlocal_attention(
+            rows_to_maps(merge_heads(theta), self.query_size),
+            rows_to_maps(merge_heads(phi), self.key_size),
+            rows_to_maps(merge_heads(self.g), self.key_size),
+            **{**self.block.attention_options(), **options},
+        )
+        return split_heads(pixel_rows(y), self.block.heads)
+
+    def maps(self, y: Heads) -> Maps:
+        """y of all heads as maps, in the dtype of the block's weights: what `out` takes."""
+        maps = rows_to_maps(merge_heads(y), self.query_size)
+        return maps.to(self.block.dtype or maps.dtype)
 
     def rows(
         self, image: int, head: int, queries: Sequence[Position]
@@ -145,8 +170,8 @@ def capture_attention(
     """
     if _is_compiled(model):
         raise ValueError(
-            "a compiled model does not say what it looks at: capture the model that was compiled, "
-            "which has the same weights"
+            "the attention of a compiled model cannot be captured: capture the model that was "
+            "compiled, which has the same weights"
         )
     every = nonlocal_blocks(model)
     blocks = [blocks] if isinstance(blocks, int | str) else blocks
@@ -189,46 +214,25 @@ def find_block(names: Sequence[str], block: int | str) -> str:
     raise ValueError(f"block {block} does not exist: there are {listed}")
 
 
-def attention_factor(
-    block: NonLocalBlock, phi: Float[Tensor, "batch heads keys width"]
-) -> Float[Tensor, "batch heads"]:
-    """f of every map: what stands before theta . phi."""
-    batch, heads, keys, width = phi.shape
-    if block.attention != "softmax":
-        value: float | Tensor = attention_scale(block.attention, keys, width, block.scale)
-    else:
-        given = block.attention_options()["softmax_scale"]
-        value = width**-0.5 if given is None else given
-    if isinstance(value, Tensor):
-        return value.detach().to(phi.dtype).expand(batch, heads)
-    return phi.new_full((batch, heads), value)
+def observe(block: NonLocalBlock, x: Tensor, name: str = "") -> BlockAttention:
+    """What a block attends to in x, by its embeddings, without gradients.
 
-
-def embed(block: NonLocalBlock, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """theta, phi and g as maps, as autocast makes them; the gram order does without autocast."""
+    They are as autocast makes them; the gram order computes without autocast, so they do too.
+    """
     gram = block.choice(x.shape).order == "gram"
     with torch.no_grad(), full_precision(x) if gram else nullcontext():
-        return block.embed(x.to(block.theta.weight.dtype) if gram else x)
+        theta, phi, g = block.embed(x.to(block.dtype or x.dtype) if gram else x)
+    sizes = tuple(theta.shape[2:]), tuple(phi.shape[2:])
+    theta, phi, g = (
+        split_heads(pixel_rows(value), block.heads).to(accumulation_dtype(value.dtype))
+        for value in (theta, phi, g)
+    )
+    return BlockAttention(name, block, theta, phi, g, *sizes)
 
 
 def _watch(block: NonLocalBlock, name: str, seen: Capture) -> Any:
     def keep(_: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], __: Tensor) -> None:
-        theta, phi, g = embed(block, inputs[0] if inputs else named["x"])
-        found = BlockAttention(
-            name,
-            block,
-            theta=_split(theta, block.heads),
-            phi=_split(phi, block.heads),
-            g=_split(g, block.heads),
-            query_size=tuple(theta.shape[2:]),
-            key_size=tuple(phi.shape[2:]),
-        )
-        seen.add(found)
+        seen.add(observe(block, inputs[0] if inputs else named["x"], name))
 
     # A hook on the block, not on its convolutions: those would take it out of the gram order.
     return block.register_forward_hook(keep, with_kwargs=True)
-
-
-def _split(value: Tensor, heads: int) -> Heads:
-    rows = split_heads(pixel_rows(value), heads)
-    return rows.to(accumulation_dtype(value.dtype))

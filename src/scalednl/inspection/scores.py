@@ -10,7 +10,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from scalednl.inspection.factors import Factors
-from scalednl.inspection.ranks import rank_correlation
 from scalednl.inspection.singular import iterated, rank_one
 
 CONSTANT = 1e-6
@@ -20,6 +19,7 @@ TOP_SHARE = 100
 
 Score = Float[Tensor, "*maps"]
 PerKey = Float[Tensor, "*maps keys"]
+Vectors = Float[Tensor, "*maps n"]
 SOFTMAX_ONLY = ("top_keys_share", "effective_keys", "effective_key_share")
 """Scores that weights with signs do not have"""
 
@@ -190,3 +190,20 @@ def _covariance(vectors: Float[Tensor, "*maps n seen"]) -> Float[Tensor, "*maps 
 def _share(part: Score, total: Score, floor: Score) -> Score:
     present = total > floor
     return torch.where(present, part / torch.where(present, total, 1), 0).clamp(0, 1)
+
+
+def ranks(values: Vectors) -> Vectors:
+    """Ranks from 1; equal values share the mean of their ranks."""
+    values = values.contiguous()
+    ordered = values.sort(-1).values
+    below = torch.searchsorted(ordered, values)
+    not_above = torch.searchsorted(ordered, values, right=True)
+    return (below + not_above + 1).to(values.dtype) / 2
+
+
+def rank_correlation(first: Vectors, second: Vectors) -> Score:
+    """Spearman's: Pearson's correlation of the ranks; 0 where either vector is constant."""
+    a, b = (r - r.mean(-1, keepdim=True) for r in (ranks(first), ranks(second)))
+    sizes = a.norm(dim=-1) * b.norm(dim=-1)
+    product = (a * b).sum(-1)
+    return torch.where(sizes > 0, product / torch.where(sizes > 0, sizes, 1), 0).clamp(-1, 1)

@@ -5,9 +5,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from scalednl.inspection.capture import BlockAttention
-from scalednl.ops.attention import nonlocal_attention
-from scalednl.ops.layout import Maps, pixel_rows, rows_to_maps
-from scalednl.ops.views import Heads, apply_view, merge_heads, split_heads
+from scalednl.ops.layout import Maps
+from scalednl.ops.views import Heads, apply_view
 from scalednl.options import View
 
 PARTS: tuple[View, ...] = ("magnitude", "direction")
@@ -32,8 +31,8 @@ def kept_by_view(seen: BlockAttention, view: View) -> Float[Tensor, "batch"]:
             "with view='base'"
         )
     tempered = view == "direction" and seen.block.attention == "softmax"
-    seen_part = _directions(seen, best_temperatures(seen)) if tempered else _attended(seen, view)
-    base, part = (branch(seen, y).flatten(1).double() for y in (_attended(seen, "base"), seen_part))
+    y = _directions(seen, best_temperatures(seen)) if tempered else seen.attended(view=view)
+    base, part = (branch(seen, v).flatten(1).double() for v in (seen.attended(), y))
     product = (base * part).sum(1).square()
     sizes = base.square().sum(1) * part.square().sum(1)
     return torch.where(sizes > 0, product / torch.where(sizes > 0, sizes, 1), 0)
@@ -42,8 +41,7 @@ def kept_by_view(seen: BlockAttention, view: View) -> Float[Tensor, "batch"]:
 @torch.no_grad()
 def branch(seen: BlockAttention, y: Heads) -> Maps:
     """out(y) without its bias."""
-    maps = rows_to_maps(merge_heads(y), seen.query_size)
-    maps = maps.to(next(seen.block.out.parameters()).dtype)
+    maps = seen.maps(y)
     return seen.block.out(maps) - seen.block.out(torch.zeros_like(maps[:1]))
 
 
@@ -55,7 +53,7 @@ def best_temperatures(seen: BlockAttention) -> PerHead:
     best one, to an eighth of an octave. The network has one temperature per head for all images, so
     this is more than it could keep.
     """
-    y = _attended(seen, "base")
+    y = seen.attended()
 
     def distance(exponents: PerHead) -> PerHead:
         return (_directions(seen, 2**exponents) - y).square().sum((-2, -1))
@@ -80,34 +78,8 @@ def _nearer(
     return torch.where(better, exponents, best), torch.where(better, distances, nearest)
 
 
-def _attended(seen: BlockAttention, view: View) -> Heads:
-    """y with attention over this view of theta and phi; no map is formed."""
-    options = {**seen.block.attention_options(), "view": view}
-    return _attend(seen, seen.theta, seen.phi, **options)
-
-
 def _directions(seen: BlockAttention, temperatures: PerHead) -> Heads:
     """y of softmax over directions, with one temperature for each image and head."""
     theta, phi = (apply_view(v, "direction") for v in (seen.theta, seen.phi))
     theta = theta * temperatures[..., None, None]
-    heads = seen.block.heads
-    return _attend(seen, theta, phi, attention="softmax", heads=heads, softmax_scale=1.0)
-
-
-def _attend(
-    seen: BlockAttention,
-    theta: Heads,
-    phi: Float[Tensor, "batch heads keys width"],
-    **options: object,
-) -> Heads:
-    """`nonlocal_attention` over embeddings that are split into heads."""
-    maps = [
-        rows_to_maps(merge_heads(value), size)
-        for value, size in (
-            (theta, seen.query_size),
-            (phi, seen.key_size),
-            (seen.g, seen.key_size),
-        )
-    ]
-    y = nonlocal_attention(*maps, **options)  # type: ignore[arg-type]
-    return split_heads(pixel_rows(y), seen.block.heads)
+    return seen.attended(theta, phi, softmax_scale=1.0)
