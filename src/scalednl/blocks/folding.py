@@ -25,6 +25,8 @@ from scalednl.options import Memory
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+MODULES = dict(enumerate(zip(CONVOLUTIONS, NORMS, strict=True), 1))
+"""The convolution and the batch norm of each number of dimensions"""
 _CONVOLVE = (F.conv1d, F.conv2d, F.conv3d)
 
 KeyMaps = Float[Tensor, "batch channels *keyspace"]
@@ -44,14 +46,17 @@ def is_plain(module: nn.Module, kinds: tuple[type[nn.Module], ...]) -> bool:
     )
 
 
-def is_pointwise(module: nn.Module, inputs: int, outputs: int) -> bool:
-    """Whether a module is a plain 1x1 convolution of these widths: one matrix at every pixel."""
+def is_pointwise(module: nn.Module, widths: tuple[int, int]) -> bool:
+    """Whether a module is a plain 1x1 convolution, one matrix at every pixel.
+
+    `widths` are its input and output channels.
+    """
     if not is_plain(module, CONVOLUTIONS):
         return False
     assert isinstance(module, _ConvNd)
     return (
-        (module.in_channels, module.out_channels, module.groups) == (inputs, outputs, 1)
-        and all(size == 1 for size in (*module.kernel_size, *module.stride))
+        (module.in_channels, module.out_channels, module.groups) == (*widths, 1)
+        and module.kernel_size == module.stride == (1,) * len(module.stride)
         and module.padding in ((0,), (0, 0), (0, 0, 0), "valid", "same")
     )
 
@@ -80,7 +85,7 @@ def add_projected(
     x: Maps, y: Float[Tensor, "batch embed *space"], out: nn.Module, norm: nn.Module | None
 ) -> Maps:
     """x + norm(out(y)), with a norm in evaluation folded into out's weights."""
-    if folds_in_evaluation(norm) and is_pointwise(out, y.shape[1], x.shape[1]):
+    if folds_in_evaluation(norm) and is_pointwise(out, (y.shape[1], x.shape[1])):
         assert isinstance(out, _ConvNd)
         weight, constant = _with_norm(out.weight, out.bias, norm)
         return x + _CONVOLVE[x.dim() - 3](y, weight, constant)

@@ -38,8 +38,6 @@ from scalednl.options import (
 FIXED = ("channels", "embed_channels", "heads", "attention", "view", "key_pool", "scale")
 _MAX_POOL = (F.max_pool1d, F.max_pool2d, F.max_pool3d)
 
-KeyMaps = Float[Tensor, "batch channels *keyspace"]
-
 
 class NonLocalBlock(nn.Module):
     """z = x + BN(out(y)),  y_i = sum_j A_ij g(x_j): every pixel attends to every other one.
@@ -76,22 +74,14 @@ class NonLocalBlock(nn.Module):
         softmax_scale: t: "embed" 1/sqrt(d), "channels" 1/sqrt(C), "learned" (one per head,
             starting at 1/sqrt(d)) or a number. Unit vectors keep logits within t, so softmax over
             directions is tested fairly only with a temperature.
-        key_pool: max-pool the keys by 2, "before" phi and g or "after" them, as other
-            implementations do.
-        memory: "lean" keeps as few bytes for backward as it can and recomputes the rest. May be set
-            later.
+        key_pool: max-pool the keys by 2, "before" or "after" phi and g; the release does not.
+        memory: "lean" keeps few bytes for backward and recomputes the rest. May be set later.
     """
 
     dims: ClassVar[int]
     pool_kernel: ClassVar[tuple[int, ...]]
-    _conv: ClassVar[type[nn.Conv1d | nn.Conv2d | nn.Conv3d]]
-    _norm: ClassVar[type[_BatchNorm]]
     order: Order | Choice
     memory: Memory
-    theta: _ConvNd
-    phi: _ConvNd
-    g: _ConvNd
-    out: _ConvNd
 
     def __init__(
         self,
@@ -123,14 +113,14 @@ class NonLocalBlock(nn.Module):
         self.softmax_scale, self.key_pool, self.init = softmax_scale, key_pool, init
         self.order, self.memory = order, memory
 
-        self.theta = self._conv(channels, embed, 1, bias=bias)
-        self.phi = self._conv(channels, embed, 1, bias=bias)
-        self.g = self._conv(channels, embed, 1, bias=bias)
-        self.out = self._conv(embed, channels, 1, bias=bias)
-        self.norm: nn.Module | None = self._norm(channels) if norm else None
-        learned = attention == "softmax" and softmax_scale == "learned"
+        convolution, batch_norm = folding.MODULES[self.dims]
+        self.theta: _ConvNd = convolution(channels, embed, 1, bias=bias)
+        self.phi: _ConvNd = convolution(channels, embed, 1, bias=bias)
+        self.g: _ConvNd = convolution(channels, embed, 1, bias=bias)
+        self.out: _ConvNd = convolution(embed, channels, 1, bias=bias)
+        self.norm: nn.Module | None = batch_norm(channels) if norm else None
         start = torch.full((heads,), (embed // heads) ** -0.5).log()
-        self.log_softmax_scale = nn.Parameter(start) if learned else None
+        self.log_softmax_scale = nn.Parameter(start) if softmax_scale == "learned" else None
 
         initialise((self.theta, self.phi, self.g, self.out), init)
         if isinstance(self.norm, _BatchNorm):
@@ -141,27 +131,19 @@ class NonLocalBlock(nn.Module):
         self._check(x)
         order, fold = self.choice(x.shape)
         if order in ("gram", "rank_one"):
-            keys = self._keys(x)
-            w = self._projections(pixel_count(keys.shape[2:]))
+            keys = self._pool(x, "before")
+            w, rest = self._projections(pixel_count(keys.shape[2:])), (self.out.bias, self.norm)
             if order == "rank_one":
-                return folding.add_rank_one(
-                    x, keys, self.theta, self.phi, w, self.out.bias, self.norm
-                )
+                return folding.add_rank_one(x, keys, self.theta, self.phi, w, *rest)
             pooled = None if self.key_pool is None else keys
-            return folding.add_gram(
-                x, pooled, w, self.out.bias, self.norm, fold=fold, memory=self.memory
-            )
-        y = nonlocal_attention(*self.embed(x), order=order, **self.attention_options())
+            return folding.add_gram(x, pooled, w, *rest, fold=fold, memory=self.memory)
+        y = nonlocal_attention(*self._embed(x), order=order, **self.attention_options())
         return folding.add_projected(x, y, self.out, self.norm)
 
     def embed(self, x: Maps) -> tuple[Tensor, Tensor, Tensor]:
         """theta, phi and g of x as maps; phi and g with pooled keys where `key_pool` is set."""
         self._check(x)
-        keys = self._keys(x)
-        theta, phi, g = self.theta(x), self.phi(keys), self.g(keys)
-        if self.key_pool == "after":
-            phi, g = self._pool(phi), self._pool(g)
-        return theta, phi, g
+        return self._embed(x)
 
     def attention_options(self) -> dict[str, Any]:
         """The keyword arguments with which `scalednl.functional` computes this block's attention.
@@ -193,13 +175,10 @@ class NonLocalBlock(nn.Module):
 
     @property
     def dtype(self) -> torch.dtype | None:
-        """That of the weights; None where modules without weights took the block's places.
-
-        FSDP and the replicas of nn.DataParallel leave a block without parameters, but not without
-        weights.
-        """
-        for conv in (self.theta, self.phi, self.g, self.out):
-            if isinstance(weight := getattr(conv, "weight", None), Tensor):
+        """That of the weights; None where modules without weights took the block's places."""
+        # FSDP and replicas of nn.DataParallel leave a block with weights but without parameters.
+        for name in ("theta", "phi", "g", "out"):
+            if isinstance(weight := getattr(getattr(self, name), "weight", None), Tensor):
                 return weight.dtype
         return next((parameter.dtype for parameter in self.parameters()), None)
 
@@ -209,17 +188,16 @@ class NonLocalBlock(nn.Module):
         `training` None is the mode it is in; of another mode, the norm is assumed to be in it too.
         """
         norm, convs = self.norm, (self.theta, self.phi, self.g, self.out)
-        norm_training = None if training is None or training == self.training else training
-        sizes = (self.channels, self.embed_channels)
-        pointwise = [folding.is_pointwise(conv, *sizes) for conv in convs[:3]]
+        norm_training = None if training in (None, self.training) else training
+        C, E = self.channels, self.embed_channels
+        widths = ((C, E), (C, E), (C, E), (E, C))
         return BlockState(
-            *(self.channels, self.embed_channels, self.heads),
-            *(self.attention, self.view, self.key_pool),
+            *(C, E, self.heads, self.attention, self.view, self.key_pool),
             key_ratio=pixel_count(self.pool_kernel) if self.key_pool else 1,
             bias=any(getattr(conv, "bias", None) is not None for conv in convs),
             batch_norm=norm is not None and not folding.folds_in_evaluation(norm, norm_training),
             folds=folding.folds_in_training(norm),
-            plain=all(pointwise) and folding.is_pointwise(self.out, *reversed(sizes)),
+            plain=all(map(folding.is_pointwise, convs, widths)),
             training=self.training if training is None else training,
             memory=self.memory,
             itemsize=(self.dtype or torch.float32).itemsize,
@@ -272,8 +250,8 @@ class NonLocalBlock(nn.Module):
 
     def extra_repr(self) -> str:
         """The options that differ from a plain scaled block, after those that always matter."""
-        words = [f"{self.channels}", f"attention={self.attention!r}", f"heads={self.heads}"]
-        words += [f"order={str(self.order)!r}"]
+        words = [f"{self.channels}, attention={self.attention!r}, heads={self.heads}"]
+        words.append(f"order={str(self.order)!r}")
         usual = {"view": "base", "key_pool": None, "scale": True, "softmax_scale": "embed"}
         for name, value in {**usual, "embed_channels": self.channels, "memory": "auto"}.items():
             if getattr(self, name) != value:
@@ -296,10 +274,14 @@ class NonLocalBlock(nn.Module):
     def _check(self, x: Tensor) -> None:
         check_input(type(self).__name__, x, self.channels, self.dims, self.dtype)
 
-    def _keys(self, x: Maps) -> KeyMaps:
-        return self._pool(x) if self.key_pool == "before" else x
+    def _embed(self, x: Maps) -> tuple[Tensor, Tensor, Tensor]:
+        keys = self._pool(x, "before")
+        phi, g = self.phi(keys), self.g(keys)
+        return self.theta(x), self._pool(phi, "after"), self._pool(g, "after")
 
-    def _pool(self, x: Maps) -> KeyMaps:
+    def _pool(self, x: Maps, when: KeyPool) -> folding.KeyMaps:
+        if self.key_pool != when:
+            return x
         check_pool(x.shape[2:], self.pool_kernel)
         return _MAX_POOL[self.dims - 1](x, self.pool_kernel)
 
@@ -347,8 +329,6 @@ class NonLocal1d(NonLocalBlock):
     """A non-local block over (batch, channels, length)."""
 
     dims = 1
-    _conv = nn.Conv1d
-    _norm = nn.BatchNorm1d
     pool_kernel = (2,)
 
 
@@ -356,8 +336,6 @@ class NonLocal2d(NonLocalBlock):
     """A non-local block over (batch, channels, height, width)."""
 
     dims = 2
-    _conv = nn.Conv2d
-    _norm = nn.BatchNorm2d
     pool_kernel = (2, 2)
 
 
@@ -365,8 +343,6 @@ class NonLocal3d(NonLocalBlock):
     """A non-local block over (batch, channels, time, height, width); keys pool in space only."""
 
     dims = 3
-    _conv = nn.Conv3d
-    _norm = nn.BatchNorm3d
     pool_kernel = (1, 2, 2)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from scalednl.ops.costs import BlockState, Cost, cost
@@ -39,7 +40,10 @@ def choose(s: BlockState, asked: Order | Choice, pixels: int) -> Choice:
     that is impossible as not folded.
     """
     order, fold = asked if isinstance(asked, Choice) else (asked, None)
-    entries = _constant_schedule(order, fold, *s)
+    if torch.compiler.is_compiling():
+        entries = _constant_schedule(order, fold, *s)
+    else:
+        entries = schedule(s, order, fold)
     chosen = entries[0][1]
     for start, choice in entries[1:]:
         if statically_known_true(pixels >= start):
