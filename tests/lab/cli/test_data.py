@@ -1,6 +1,5 @@
 """`scalednl data` as a person meets it."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,7 @@ from PIL import Image
 
 from scalednl.lab.config.experiment import GENERATED
 from tests.lab.data.builders import small_cifar, tar, tiny_files, zipped
-from tests.support import run_scalednl
+from tests.support import assert_refused, run_scalednl
 
 
 def test_get_verify_and_list(tmp_path: Path) -> None:
@@ -35,7 +34,9 @@ def test_get_verify_and_list(tmp_path: Path) -> None:
     assert len(broken.stderr.splitlines()) == 1
 
 
-def test_mistakes_and_failures_have_their_codes(tmp_path: Path) -> None:
+def test_mistakes_and_failures_have_their_codes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Code 2 for a wrong command line, 1 for anything else; one line, no traceback."""
     _, files = small_cifar()
     other = tar(tmp_path / "other.tar", files)
@@ -53,10 +54,7 @@ def test_mistakes_and_failures_have_their_codes(tmp_path: Path) -> None:
         (["show", "pairs", "pairs.jpg"], 2, "must end in .png, got pairs.jpg"),
     ]
     for arguments, code, said in cases:
-        run = run_scalednl("data", *arguments, *root)
-        assert run.returncode == code, (arguments, run.stderr)
-        assert re.search(said, run.stderr), run.stderr
-        assert len(run.stderr.splitlines()) == 1, run.stderr
+        assert_refused(monkeypatch, capsys, ["data", *arguments, *root], code, said)
 
 
 @pytest.mark.parametrize("command", ["get", "verify"])

@@ -12,7 +12,7 @@ from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.grids import Artefact, Cell
 from scalednl.lab.paper.scales import SCALES, PaperSetting
 from tests.lab.training.builders import small
-from tests.support import call_scalednl, run_scalednl
+from tests.support import assert_refused, call_scalednl, run_scalednl
 
 
 @pytest.mark.parametrize(
@@ -42,14 +42,11 @@ def test_mistakes_are_one_sentence(
     code: int,
     said: str,
 ) -> None:
-    """Each names what was passed and what would work; nothing is begun."""
+    """Each names what was passed and what would work; nothing is written."""
     places = ["--root", str(tmp_path / "data")]
     if "--out" not in arguments:
         places += ["--out", str(tmp_path / "runs")]
-    found, text = call_scalednl(monkeypatch, capsys, "reproduce", *arguments, *places)
-    assert found == code, text
-    assert said in text
-    assert "Traceback" not in text
+    assert_refused(monkeypatch, capsys, ["reproduce", *arguments, *places], code, said)
     assert not (tmp_path / "runs").exists()
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from scalednl.lab.recipes import recipes
 from tests.lab.training.builders import OPTIONS
-from tests.support import call_scalednl, run_scalednl
+from tests.support import assert_refused, call_scalednl, run_scalednl
 
 
 def test_train_then_eval(tmp_path: Path) -> None:
@@ -106,9 +106,7 @@ def test_mistakes_are_one_sentence(
         arguments = [*arguments, "--root", str(tmp_path / "data")]
     if "--out" not in arguments and arguments:
         arguments += ["--out", str(tmp_path / "run")]
-    found, text = call_scalednl(monkeypatch, capsys, "train", *arguments)
-    assert found == code, text
-    assert said in text
+    assert_refused(monkeypatch, capsys, ["train", *arguments], code, said)
     assert not (tmp_path / "run").exists()
 
 
