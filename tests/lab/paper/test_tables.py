@@ -9,7 +9,7 @@ import pytest
 from scalednl.lab.paper import tables
 from scalednl.lab.paper.claims import Claim
 from scalednl.lab.paper.printed_contrasts import ContrastEntry
-from scalednl.lab.paper.provenance import Cells, Choice, Contradiction, Inferred, Provenance
+from scalednl.lab.paper.provenance import Cells, Contradiction, Inferred, PaperChoice, Provenance
 
 
 @pytest.mark.parametrize("name", tables.NAMES)
@@ -35,7 +35,7 @@ def test_table3_ratios() -> None:
     [
         ("claims.json", None, Claim),
         ("contrasts.json", None, ContrastEntry),
-        ("provenance.json", "choices", Choice),
+        ("provenance.json", "choices", PaperChoice),
         ("provenance.json", "contradictions", Contradiction),
         ("provenance.json", "inferred", Inferred),
     ],

@@ -19,7 +19,7 @@ from torch import Tensor
 from scalednl.files import replacing
 from scalednl.inspection.capture import BlockAttention
 from scalednl.lab.attention.colours import COLOURS, NAMES, colour_range, palette, shrunk
-from scalednl.lab.attention.queries import Place, cell_of
+from scalednl.lab.attention.queries import ImagePlace, cell_of
 from scalednl.lab.attention.scoring import Observation
 
 DPI = 150
@@ -46,7 +46,7 @@ class MapPanel:
     observed: Observation
     block: int
     heads: tuple[int, ...]
-    queries: tuple[Place, ...]
+    queries: tuple[ImagePlace, ...]
     """Pixels of the image"""
 
     @property
@@ -133,7 +133,7 @@ def _cell_height(panel: MapPanel) -> float:
     return CELL * min(3.0, high / wide)
 
 
-def _draw_row(row: Sequence[Axes], panel: MapPanel, query: Place) -> None:
+def _draw_row(row: Sequence[Axes], panel: MapPanel, query: ImagePlace) -> None:
     pixels, seen = panel.observed.picture.pixels, panel.seen
     for axes in row:
         axes.set_axis_off()
@@ -165,7 +165,7 @@ def blended(pixels: npt.NDArray[np.uint8], values: Tensor) -> Pixels:
     return strength * colour + (1 - strength) * grey[..., None]
 
 
-def _mark(axes: Axes, cell: Place, cells: tuple[int, ...], image: tuple[int, ...]) -> None:
+def _mark(axes: Axes, cell: ImagePlace, cells: tuple[int, ...], image: tuple[int, ...]) -> None:
     """A frame around the query's cell, never too small to see, on dark and on light."""
     steps = image[0] / cells[0], image[1] / cells[1]
     high, wide = (max(step, image[1] / SMALLEST_MARK) for step in steps)

@@ -5,13 +5,13 @@ import numpy.typing as npt
 
 from scalednl.lab.data.splits import Bytes
 
-Place = tuple[int, int]
+ImagePlace = tuple[int, int]
 """Row and column in the image"""
 REACH = 2
 """How far around a pixel its neighbourhood goes, in pixels"""
 
 
-def default_queries(pixels: Bytes, *, generated: bool) -> list[Place]:
+def default_queries(pixels: Bytes, *, generated: bool) -> list[ImagePlace]:
     """Places spread over an image; in generated images, a grating at each edge."""
     height, width = pixels.shape[:2]
     if not generated:
@@ -22,7 +22,7 @@ def default_queries(pixels: Bytes, *, generated: bool) -> list[Place]:
     return [(row, column), (other_row, middle + other_column)]
 
 
-def _strongest(pixels: Bytes) -> Place:
+def _strongest(pixels: Bytes) -> ImagePlace:
     """Where colours vary most about their mean, in a neighbourhood."""
     energy = ((pixels - pixels.mean((0, 1))) ** 2).sum(2)
     for axis in (0, 1):
@@ -37,7 +37,7 @@ def _smoothed(values: npt.NDArray[np.float64], axis: int) -> npt.NDArray[np.floa
     return np.apply_along_axis(lambda line: np.convolve(line, kernel, mode="same"), axis, values)
 
 
-def cell_of(place: Place, image: tuple[int, ...], cells: tuple[int, ...]) -> Place:
+def cell_of(place: ImagePlace, image: tuple[int, ...], cells: tuple[int, ...]) -> ImagePlace:
     """The row and column of a block's map that an image's pixel falls into."""
     row, column = (p * n // size for p, n, size in zip(place, cells, image, strict=True))
     return row, column

@@ -9,7 +9,7 @@ from scalednl.errors import UsageError
 from scalednl.files import writing_to
 from scalednl.inspection.capture import find_block
 from scalednl.lab.attention.figures import MapPanel, draw_maps, draw_overlays, save_figure
-from scalednl.lab.attention.queries import Place, default_queries
+from scalednl.lab.attention.queries import ImagePlace, default_queries
 from scalednl.lab.attention.record import write_record
 from scalednl.lab.attention.scoring import Observation, observe, score
 from scalednl.lab.attention.source import NetworkSource, open_source
@@ -24,7 +24,7 @@ class DrawOptions:
     block: int | str = 0
     head: int | None = None
     """None: the first for complete maps, all for single pixels"""
-    queries: tuple[Place, ...] = ()
+    queries: tuple[ImagePlace, ...] = ()
     """Pixels of the image; none: `default_queries`"""
 
 

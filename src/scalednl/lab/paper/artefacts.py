@@ -10,7 +10,7 @@ from scalednl.errors import UsageError
 from scalednl.lab.paper.evidence import evidence_lines
 from scalednl.lab.paper.grids import NETWORKS, Artefact, Cell, paper_setting
 from scalednl.lab.paper.scales import PaperSetting
-from scalednl.lab.paper.tables import BLOCKS, Place, content, printed_means
+from scalednl.lab.paper.tables import BLOCKS, TablePlace, content, printed_means
 from scalednl.lab.recipes import CIFAR, TINY
 from scalednl.options import suggestion
 
@@ -54,7 +54,7 @@ def find_artefacts(names: list[str]) -> list[Artefact]:
 
 
 def _table(
-    name: str, title: str, caption: str, setting: Callable[[Place], PaperSetting]
+    name: str, title: str, caption: str, setting: Callable[[TablePlace], PaperSetting]
 ) -> Artefact:
     """A table of printed errors; `setting` is what trains the one at a place."""
     cells = (
@@ -64,7 +64,7 @@ def _table(
 
 
 def _table1() -> Artefact:
-    def setting(at: Place) -> PaperSetting:
+    def setting(at: TablePlace) -> PaperSetting:
         view: dict[str, Any] = {} if at.column == "base" else {"view": at.column}
         return paper_setting(at.data, at.row, **view)
 
@@ -80,7 +80,7 @@ def _table1() -> Artefact:
 def _table2() -> Artefact:
     inits = {"he": "he", "std=0.01": 0.01, "std=0.0": 0.0}
 
-    def setting(at: Place) -> PaperSetting:
+    def setting(at: TablePlace) -> PaperSetting:
         return paper_setting(at.data, at.row, NETWORKS[at.model], init=inits[at.column])
 
     return _table(
@@ -94,7 +94,7 @@ def _table2() -> Artefact:
 
 
 def _table3() -> Artefact:
-    def setting(at: Place) -> PaperSetting:
+    def setting(at: TablePlace) -> PaperSetting:
         heads = int(at.column.split()[0])
         return paper_setting(at.data, at.row if heads else "plain", heads=heads or 1)
 
@@ -108,7 +108,7 @@ def _table3() -> Artefact:
 
 
 def _table4() -> Artefact:
-    def setting(at: Place) -> PaperSetting:
+    def setting(at: TablePlace) -> PaperSetting:
         return paper_setting(at.data, at.column, NETWORKS[at.model], heads=4)
 
     return _table(

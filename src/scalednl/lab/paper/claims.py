@@ -32,7 +32,7 @@ class Term:
     """"error" is the last epoch's test error in percent; other names are scores of attention"""
 
 
-Row = tuple[Term, ...]
+ClaimRow = tuple[Term, ...]
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Claim:
         return self.name in PRIMARY
 
     @cached_property
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[ClaimRow, ...]:
         """The contrast in each data set and network of its table."""
         places: dict[tuple[str, str], dict[tuple[str, str], PaperSetting]] = {}
         for cell in artefacts()[self.artefact].cells:
@@ -79,7 +79,7 @@ class Claim:
         """The cells of the rows that exist at a scale; rows with the same trainings are one."""
         return {tuple(one.cell for one in experiments) for _, experiments in self.at(scale)}
 
-    def at(self, scale: Scale) -> Iterator[tuple[Row, tuple[Experiment, ...]]]:
+    def at(self, scale: Scale) -> Iterator[tuple[ClaimRow, tuple[Experiment, ...]]]:
         """The rows whose trainings all exist at a scale, with these."""
         for terms in self.rows:
             placed = [scale.experiment(term.setting) for term in terms]

@@ -22,7 +22,7 @@ FIRST_LOOK = 4
 
 
 @dataclass(frozen=True)
-class Line:
+class EvidenceLine:
     """One line of the plan: some trainings that decide something together."""
 
     number: int
@@ -76,14 +76,16 @@ def declared_plan(scale: Scale) -> dict[str, Any]:
 
 
 @cache
-def evidence_lines() -> tuple[Line, ...]:
+def evidence_lines() -> tuple[EvidenceLine, ...]:
     """The plan, in order."""
     entries = msgspec.json.decode(content("evidence.json"), type=list[dict[str, Any]])
     return tuple(_line(**entry) for entry in entries)
 
 
-def _line(number: int, decides: str, seeds: int, data: str, cells: list[dict[str, Any]]) -> Line:
+def _line(
+    number: int, decides: str, seeds: int, data: str, cells: list[dict[str, Any]]
+) -> EvidenceLine:
     def cell(name: str, **values: Any) -> tuple[str, PaperSetting]:
         return name, paper_setting(data, **values)
 
-    return Line(number, decides, tuple(cell(**values) for values in cells), seeds)
+    return EvidenceLine(number, decides, tuple(cell(**values) for values in cells), seeds)

@@ -8,7 +8,7 @@ import msgspec
 
 from scalednl.lab.paper.printed_noise import MULTIPLE, Terms, noise, noise_factor, total
 from scalednl.lab.paper.rules import FIXED_LEVEL, POWER, RULES
-from scalednl.lab.paper.tables import BLOCKS, Place, content, mean_at, printed, printed_means
+from scalednl.lab.paper.tables import BLOCKS, TablePlace, content, mean_at, printed, printed_means
 from scalednl.lab.recipes import CIFAR
 from scalednl.lab.stats import seeds_per_group, two_group_power
 
@@ -82,7 +82,7 @@ def printed_contrasts() -> tuple[PrintedContrast, ...]:
             data,
             model,
             tuple(
-                (weight, printed_means(entry.table)[Place(data, model, row, column)])
+                (weight, printed_means(entry.table)[TablePlace(data, model, row, column)])
                 for weight, row, column in entry.terms
             ),
             entry.claimed,

@@ -16,7 +16,7 @@ NOTHING = "not mentioned"
 
 
 @dataclass(frozen=True)
-class Choice:
+class PaperChoice:
     """One decision that a reproduction has to make."""
 
     topic: str
@@ -62,7 +62,7 @@ class Inferred:
 class Provenance:
     """All lists of `provenance.json`."""
 
-    choices: tuple[Choice, ...]
+    choices: tuple[PaperChoice, ...]
     inferred: tuple[Inferred, ...]
     inferred_figures: dict[str, str]
     """What is inferred about all cells of a figure"""

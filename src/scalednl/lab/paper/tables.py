@@ -22,7 +22,7 @@ NAMES = (
 )
 
 
-class Place(NamedTuple):
+class TablePlace(NamedTuple):
     """The place of a number in a table."""
 
     data: str
@@ -56,20 +56,24 @@ def printed(name: str) -> dict[str, Any]:
 
 
 @cache
-def printed_means(table: str) -> dict[Place, Mean]:
+def printed_means(table: str) -> dict[TablePlace, Mean]:
     """Every error of a table, in the order of its cells."""
-    found: dict[Place, Mean] = {}
+    found: dict[TablePlace, Mean] = {}
     for values in printed(table)["rows"]:
         row = {**printed(table), **values}
         name = row.get("attention") or f"{row['heads']} heads"
         for column, error in zip(row["columns"], row["error"], strict=True):
-            found[Place(row["dataset"], row["model"], name, column)] = Mean(error, row["seeds"])
+            found[TablePlace(row["dataset"], row["model"], name, column)] = Mean(
+                error, row["seeds"]
+            )
     return found
 
 
 def mean_at(table: str, data: str, row: str, column: str, model: str = "PreResNet56") -> Mean:
     """One error of a table; PreResNet50 is the only network of Tiny-ImageNet."""
-    return printed_means(table)[Place(data, "PreResNet50" if data == TINY else model, row, column)]
+    return printed_means(table)[
+        TablePlace(data, "PreResNet50" if data == TINY else model, row, column)
+    ]
 
 
 def table3_ratio(attention: str, column: str, heads: int) -> float | None:

@@ -9,7 +9,7 @@ from itertools import chain
 
 from scalednl.lab.paper.answers import Needed, at_a_look, settled_by_power
 from scalednl.lab.paper.artefacts import artefacts
-from scalednl.lab.paper.claims import Claim, Row, claims, main_claims
+from scalednl.lab.paper.claims import Claim, ClaimRow, claims, main_claims
 from scalednl.lab.paper.hours import Rates
 from scalednl.lab.paper.rules import OFTEN_SEEDS, POWER, RULES, Rule
 from scalednl.lab.paper.scales import PaperSetting, Scale
@@ -99,7 +99,7 @@ def outlooks(
 
 def _outlook(
     claim: Claim,
-    rows: Sequence[tuple[Row, int, str]],
+    rows: Sequence[tuple[ClaimRow, int, str]],
     rule: Rule,
     level: float,
     deviations: Deviations,
@@ -133,7 +133,7 @@ def _outlook(
     return Outlook(claim, len(rows), fewest, n, sees, margin, mean, needed, hours)
 
 
-def _printed(terms: Row) -> float | None:
+def _printed(terms: ClaimRow) -> float | None:
     """The paper's value of a contrast, if it prints all of its cells."""
     table = _printed_values()
     values = [(term.weight, table.get(term.setting)) for term in terms]
