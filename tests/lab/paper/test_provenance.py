@@ -18,6 +18,7 @@ TEXTS = [
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "src").rglob("*.py")),
     *sorted((ROOT / "src").rglob("*.j2")),
+    *sorted((ROOT / "src").rglob("*.json")),
 ]
 FALSE_CLAIM = re.compile(
     r"as (?:in )?the\s+paper(?:\s+has|'s\s+networks|\)|,)|paper's\s+(?:colours|`hot`|own\s+runs"
