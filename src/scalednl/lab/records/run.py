@@ -42,7 +42,7 @@ Percent = Annotated[float, msgspec.Meta(ge=0, le=100)]
 class RunSetup:
     """How an experiment was run: what may change its last digits, and where it was done."""
 
-    settings: dict[str, str | float | bool | None] = field(default_factory=dict)
+    settings: dict[str, str | int | float | bool | None] = field(default_factory=dict)
     """The options of `RunSettings`, which checks them against the machine that resumes"""
     root: str | None = None
     """Folder of the data sets; None: the default one"""
