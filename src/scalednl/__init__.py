@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from scalednl.models.checkpoint import load_foreign_state_dict
     from scalednl.models.convert import ConversionReport, convert
     from scalednl.models.export import ExportReport, export_model
-    from scalednl.models.insert import InsertionReport, insert_nonlocal
+    from scalednl.models.insert import insert_nonlocal
+    from scalednl.models.insertion_report import InsertionReport
     from scalednl.models.registry import create_model, list_models
     from scalednl.models.weights import load_model, save_model
     from scalednl.ops.moments import Moments
@@ -56,7 +57,8 @@ _MODULES = {
     "models.checkpoint": ("load_foreign_state_dict",),
     "models.convert": ("ConversionReport", "convert"),
     "models.export": ("ExportReport", "export_model"),
-    "models.insert": ("InsertionReport", "insert_nonlocal"),
+    "models.insert": ("insert_nonlocal",),
+    "models.insertion_report": ("InsertionReport",),
     "models.registry": ("create_model", "list_models"),
     "models.weights": ("load_model", "save_model"),
     "ops.moments": ("Moments",),

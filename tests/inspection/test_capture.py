@@ -110,7 +110,7 @@ def test_the_order_stays() -> None:
 def test_inserted_blocks_are_found() -> None:
     """Blocks are found wherever they are, by path or number, and the last call is kept."""
     model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU())
-    scalednl.insert_nonlocal(model, at="1", blocks=2, config=scalednl.NonLocalConfig(heads=2))
+    scalednl.insert_nonlocal(model, at="1", count=2, block=scalednl.NonLocalConfig(heads=2))
     with capture_attention(model, ["1.nonlocal_.1"]) as seen:
         for size in (5, 7):
             model(torch.randn(1, 3, size, size))

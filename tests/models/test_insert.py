@@ -99,9 +99,9 @@ def test_inserted_blocks_do_nothing_at_first_and_can_learn(
 
 def test_the_report_counts_what_was_added() -> None:
     """Channels, pixels, parameters, planned order and multiply-adds, per place."""
-    _, report = scalednl.insert_nonlocal(Branches(), "shared", blocks=3, example=EXAMPLE)
+    _, report = scalednl.insert_nonlocal(Branches(), "shared", count=3, example=EXAMPLE)
     (place,) = report.insertions
-    assert (place.path, place.channels, place.height, place.width) == ("shared", 8, 16, 12)
+    assert (place.path, place.channels, place.space) == ("shared", 8, (16, 12))
     assert place.parameters == 3 * (4 * 8 * 8 + 2 * 8)
     plan = scalednl.NonLocal2d(8).plan((1, 8, 16, 12), training=False)
     assert place.multiply_adds == 2 * 3 * plan.multiply_adds
@@ -126,7 +126,7 @@ def test_other_dtypes_and_configs() -> None:
     model, report = scalednl.insert_nonlocal(
         _sequential().double(),
         "1",
-        config=NonLocalConfig(attention="softmax", norm_init=1.0, heads=2),
+        block=NonLocalConfig(attention="softmax", norm_init=1.0, heads=2),
         position=True,
         example=EXAMPLE.double(),
     )
@@ -139,7 +139,7 @@ def test_other_dtypes_and_configs() -> None:
 def test_an_example_is_guessed_for_images() -> None:
     """Without an example, random images of the first convolution's channels are tried."""
     _, report = scalednl.insert_nonlocal(_sequential(), "1")
-    assert report.insertions[0].height == 112
+    assert report.insertions[0].space == (112, 112)
 
 
 def test_one_image_is_example_enough() -> None:
@@ -148,7 +148,7 @@ def test_one_image_is_example_enough() -> None:
         nn.Conv2d(3, 8, 1), nn.AdaptiveAvgPool2d(1), nn.BatchNorm2d(8), nn.Flatten()
     )
     config = NonLocalConfig(attention="softmax", bias=True)
-    _, report = scalednl.insert_nonlocal(model, "0", config=config, example=EXAMPLE[:1])
+    _, report = scalednl.insert_nonlocal(model, "0", block=config, example=EXAMPLE[:1])
     assert report.unchanged
 
 
@@ -167,23 +167,60 @@ class Dropping(nn.Module):
         return x
 
 
+def test_several_places_each_with_its_count() -> None:
+    """A mapping gives every path or size its own number of blocks; a list gives all the same."""
+    _, report = scalednl.insert_nonlocal(Branches(), {"stem": 2, (8, 6): 1}, example=EXAMPLE)
+    assert [(i.path, i.count) for i in report.insertions] == [("stem", 2), ("down", 1)]
+    _, report = scalednl.insert_nonlocal(Branches(), [(16, 12), "down"], 3, example=EXAMPLE)
+    assert [(i.path, i.count) for i in report.insertions] == [("shared", 3), ("down", 3)]
+
+
+def test_unchecked_insertion_still_counts_calls() -> None:
+    """check=False skips outputs and gradients, and the report says so."""
+    _, report = scalednl.insert_nonlocal(Dropping(), "lost", example=EXAMPLE, check=False)
+    assert report.checks is None
+    assert not report.unchanged
+    assert str(report).endswith("each stack runs once per call; nothing else, by check=False")
+
+
+def test_blocks_follow_the_mode_of_their_module() -> None:
+    """A network in evaluation mode is in evaluation mode with its new blocks."""
+    model, _ = scalednl.insert_nonlocal(Branches().eval(), "stem", example=EXAMPLE)
+    assert not any(module.training for module in model.modules())
+
+
 @pytest.mark.parametrize(
     ("make", "options", "sentence"),
     [
         (Branches, {"at": "layer2"}, "no module at 'layer2': there are "),
         (Branches, {"at": "shard"}, "no module at 'shard': there are .*shared"),
-        (Branches, {"at": ""}, "no module at ''"),
-        (Branches, {"at": "unused"}, "never calls 'unused'"),
+        (Branches, {"at": ""}, "at='' is the model, not a module in it: there are stem"),
+        (Branches, {"at": "unused"}, "never calls 'unused' .*in evaluation mode"),
         (Branches, {"at": "head"}, r"'head' \(Linear\) gives a tensor of shape \(2, 4\)"),
-        (Branches, {"at": "pair"}, r"'pair' \(Pair\) gives a tuple"),
-        (Branches, {"at": "relu"}, r"used for maps of several widths, \['16', '8'\]"),
+        (Branches, {"at": "pair"}, r"'pair' \(Pair\) gives a tuple of a tensor of .* \(2, 16\)"),
+        (Branches, {"at": "relu"}, r"'relu' .*neither the second nor the last axis has the same"),
         (Branches, {"at": 7}, r"no module gives maps of \(7, 7\): the sizes seen are \[\(16, 12\)"),
         (Branches, {"at": []}, r"at=\[\] is not a module path"),
-        (Branches, {"at": "stem", "blocks": 0}, "blocks=0 without position inserts nothing"),
-        (Branches, {"at": "stem", "config": NonLocalConfig(heads=3)}, "heads=3 does not divide"),
-        (Dropping, {"at": "lost"}, "lost.nonlocal_.0.theta.weight receives no gradient"),
+        (Branches, {"at": True}, "at=True is not a module path"),
+        (Branches, {"at": {}}, r"at=\{\} is not a module path"),
+        (Branches, {"at": "stem", "count": 0}, "count must be at least 1, got 0 at 'stem'"),
+        (Branches, {"at": {"stem": True}}, "count must be at least 1, got True at 'stem'"),
+        (Branches, {"at": "stem", "count": -1, "position": True}, "at least 0 .*got -1"),
+        (
+            Branches,
+            {"at": "stem", "block": NonLocalConfig(heads=3)},
+            "'stem' gives 8 channels: heads=3 does not divide",
+        ),
+        (
+            Branches,
+            {"at": "stem", "block": NonLocalConfig(init=0.0)},
+            "stem.nonlocal_.0.theta.weight receives no gradient .init=0.0 makes a dead block",
+        ),
+        (Dropping, {"at": "lost"}, "behind 'lost' cannot learn: .* does not depend on it"),
     ],
+    ids=str,
 )
+@pytest.mark.filterwarnings("ignore:init=0.0 makes a dead block")
 @pytest.mark.usefixtures("unchecked_shapes")
 def test_refusals_leave_the_model_alone(
     make: "type[nn.Module]", options: dict[str, object], sentence: str
@@ -207,8 +244,8 @@ def test_twice_in_one_place_is_refused() -> None:
 
 def test_models_without_a_convolution_need_an_example() -> None:
     """Where the input cannot be guessed, the error asks for an example."""
-    with pytest.raises(ValueError, match=r"Linear has no Conv2d to guess.*example="):
+    with pytest.raises(ValueError, match=r"Linear has no convolution to guess.*example="):
         scalednl.insert_nonlocal(nn.Linear(3, 3), "x")
     strict = nn.Sequential(nn.Conv2d(3, 4, 1), nn.Flatten(), nn.Linear(40, 2))
-    with pytest.raises(ValueError, match=r"does not run on random images.*pass example="):
+    with pytest.raises(ValueError, match=r"does not run on random inputs.*pass example="):
         scalednl.insert_nonlocal(strict, "0")

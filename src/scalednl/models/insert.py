@@ -1,246 +1,275 @@
 """Non-local blocks put into anybody's network, and proof that it changed what it should."""
 
-import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
+from torch.nn.parameter import is_lazy
 
-from scalednl.blocks import NonLocal2d
+from scalednl.blocks import NonLocalBlock
 from scalednl.config import NonLocalConfig
-from scalednl.models.probe import Seen, example_for, outputs_of, probe, run_quietly
-from scalednl.models.stack import make_stack
+from scalednl.models.feature_layout import FeatureLayout, LayoutError, find_layout
+from scalednl.models.insert_checks import (
+    check_batch_axis,
+    check_calls,
+    check_gradients,
+    check_output,
+)
+from scalednl.models.inserted import Attachment, InsertedStack, attach, has_stack, places
+from scalednl.models.insertion_report import Checks, Insertion, InsertionReport
+from scalednl.models.probe import Call, Probe, probe_twice
+from scalednl.models.stack import stack_parts
 
-CHILD = "nonlocal_"
+Size = int | tuple[int, ...]
+Place = str | Size
+MOST_TRIES = 6
+"""Places for one stack's weights that are tried before it is refused"""
+WRAPPERS = ("DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule", "OptimizedModule")
 
 
 @dataclass(frozen=True)
-class Insertion:
-    """One stack that was put in."""
-
+class _Target:
     path: str
-    channels: int
-    height: int
-    width: int
-    calls: int
-    """How often one forward pass runs it"""
-    parameters: int
-    order: str
-    multiply_adds: int
-    """Of one image's forward pass, all blocks and calls"""
-
-
-@dataclass(frozen=True)
-class InsertionReport:
-    """Where blocks went in, what they cost, and what was checked."""
-
-    insertions: tuple[Insertion, ...]
-    unchanged: bool
-    """Whether the output was compared with the original's and found equal, bit for bit"""
-
-    @property
-    def parameters(self) -> int:
-        """Parameters added in all."""
-        return sum(insertion.parameters for insertion in self.insertions)
-
-    def __str__(self) -> str:
-        lines = [f"{'after':<24} {'map':>16} {'parameters':>11} {'multiply-adds':>14}  order"]
-        for i in self.insertions:
-            calls = f" x{i.calls}" if i.calls > 1 else ""
-            size = f"{i.channels}x{i.height}x{i.width}{calls}"
-            lines.append(
-                f"{i.path:<24} {size:>16} {i.parameters:>11,} {i.multiply_adds / 1e6:>12.1f} M  "
-                f"{i.order}"
-            )
-        lines.append(
-            "checked: output shape unchanged; every new parameter receives gradient; "
-            + ("output equal, bit for bit" if self.unchanged else "output not compared")
-        )
-        return "\n".join(lines)
+    module: nn.Module
+    layout: FeatureLayout
+    calls: list[Call]
+    count: int
 
 
 def insert_nonlocal(
     model: nn.Module,
-    at: str | int | tuple[int, int] | Sequence[str],
-    blocks: int = 1,
-    config: NonLocalConfig | None = None,
+    at: Place | Sequence[Place] | Mapping[Place, int],
+    count: int = 1,
+    *,
+    block: NonLocalConfig | None = None,
     position: bool = False,
     example: Any = None,
+    check: bool = True,
 ) -> tuple[nn.Module, InsertionReport]:
-    """Put a stack of non-local blocks behind a module of a model, in place, and check it.
+    """Put stacks of non-local blocks behind modules of a model, in place, and check them.
 
-    Names of existing weights do not change; the new ones are `<path>.nonlocal_.*`. With the
+    Names of existing weights do not change; the new ones are `<path>.nonlocal_.*`, or, behind
+    modules that loop over their children, `<path>.<child>.nonlocal_after_<name>.*`. With the
     defaults (batch norm starting at 0, no position) the network computes exactly what it did
     before. If any check fails, `model` is left as it was.
 
+    The channel axis is found by running the model at two sizes, so features of NCHW, NHWC, tokens
+    (batch, length, channels), sequences (NCL) and videos (NCTHW, NTHWC) are all served.
+
     Args:
-        model: any module whose forward pass reaches the place.
-        at: the path of a module ("layer2", "stages.1.3"), several paths, or a size of maps (28, or
-            (28, 14)): then the last module of the forward pass that gives maps of that size.
-        blocks: how many blocks, back to back.
-        config: their options; its own `blocks` and `stage` have no say here.
-        position: add the fixed encoding before each stack.
-        example: an input of the model (a tensor, or a tuple of arguments) for the probe; None tries
-            random images of 224 x 224, then of 64 x 64 and 32 x 32.
+        model: any module whose forward pass reaches the places.
+        at: the path of a module ("layer2", "stages.1.3"); or a size of maps (28, or (28, 14)): the
+            outermost module that gives maps of that size, the last one if there are several; or a
+            list of such places; or a mapping from places to their counts, {"layer2": 2, 14: 1}.
+        count: how many blocks, back to back, at each place.
+        block: their options; its own `blocks` and `stage` have no effect here.
+        position: add the fixed encoding before each stack; for features with height and width.
+        example: an input of the model: a tensor, a tuple of arguments, a dict of keyword arguments,
+            or whatever its forward takes; None tries random inputs.
+        check: compare the output with the original's and check that every new parameter receives
+            gradient. That each stack runs exactly once per call is always checked.
     """
-    config = replace(config or NonLocalConfig(), blocks=blocks)
-    if not blocks and not position:
-        raise ValueError("blocks=0 without position inserts nothing: use blocks=1 or more")
-    example = example_for(model, example)
-    seen = probe(model, example)
-    paths = _paths(model, at, seen)
-    unchanged = not position and config.norm and config.norm_init == 0
-    trial = copy.deepcopy(model)
-    _insert(trial, paths, seen, config, position)
-    _check_output(model, trial, example, unchanged)
-    _check_gradients(trial, paths, example)
-    new = {path: trial.get_submodule(path).get_submodule(CHILD) for path in paths}
-    like = next(model.parameters(), torch.empty(0))
-    for path, stack in new.items():
-        _attach(model.get_submodule(path), copy.deepcopy(stack).to(like.device, like.dtype))
-    report = InsertionReport(tuple(_describe(path, seen[path], model) for path in paths), unchanged)
-    return model, report
+    _check_model(model)
+    counts = _counts(at, count, position)
+    config = block or NonLocalConfig()
+    identity = not position and config.norm and config.norm_init == 0
+    # Blocks made in inference mode could never be trained.
+    with torch.inference_mode(False):
+        first, second = probe_twice(model, example)
+        targets = _targets(model, counts, first, second)
+        attached: list[Attachment] = []
+        try:
+            for target in targets:
+                attached.append(_insert(model, target, config, position, second))
+            checked = _check(model, attached, second, identity) if check else None
+        except BaseException:
+            for attachment in reversed(attached):
+                attachment.remove()
+            raise
+    insertions = tuple(_describe(*both) for both in zip(targets, attached, strict=True))
+    return model, InsertionReport(insertions, checked)
 
 
-def _paths(model: nn.Module, at: object, seen: dict[str, Seen]) -> list[str]:
-    """The paths that `at` means, each a module whose output is one 4-D tensor."""
-    if isinstance(at, int) or (isinstance(at, tuple) and all(isinstance(v, int) for v in at)):
-        size = (at, at) if isinstance(at, int) else at
-        fitting = [
-            path
-            for path, s in seen.items()
-            if path and s.maps and s.maps[2:] == size and len(s.channels) == 1
-        ]
-        if not fitting:
-            sizes = sorted({s.maps[2:] for p, s in seen.items() if p and s.maps}, reverse=True)
-            raise ValueError(f"no module gives maps of {size}: the sizes seen are {sizes}")
-        return [max(fitting, key=lambda path: seen[path].finished)]
-    paths = [at] if isinstance(at, str) else list(at) if isinstance(at, Sequence) else []
-    if not paths or not all(isinstance(path, str) for path in paths):
-        raise ValueError(f"at={at!r} is not a module path, a list of paths, or a size of maps")
-    known = dict(model.named_modules())
-    for path in paths:
-        if path not in known or not path:
-            near = get_close_matches(path, known, n=5, cutoff=0.3) or list(known)[1:8]
-            raise ValueError(f"no module at {path!r}: there are {', '.join(near)}, ...")
-        if path not in seen:
+def _check(model: nn.Module, attached: list[Attachment], before: Probe, identity: bool) -> Checks:
+    difference = check_output(model, attached, before, identity)
+    return Checks(difference, check_gradients(model, attached, before.example))
+
+
+def _check_model(model: nn.Module) -> None:
+    if isinstance(model, torch.jit.ScriptModule):
+        raise ValueError(
+            "model is a ScriptModule, which cannot be changed: insert before scripting"
+        )
+    if any(p.is_inference() for p in model.parameters() if not is_lazy(p)):
+        raise ValueError(
+            "the model was made under torch.inference_mode(), so nothing in it can learn: make it "
+            "outside"
+        )
+    for module in model.modules():
+        kinds = {kind.__name__ for kind in type(module).__mro__}
+        found = next((name for name in WRAPPERS if name in kinds), None)
+        if found:
             raise ValueError(
-                f"the forward pass of the example never calls {path!r} "
-                f"({type(known[path]).__name__}): choose a module that it does call"
+                f"the model is wrapped ({found}), and the wrapper would not know the new weights: "
+                "insert the blocks first, then wrap or compile"
             )
-        if seen[path].maps is None:
-            raise ValueError(
-                f"{path!r} ({type(known[path]).__name__}) gives {seen[path].what}, but blocks need "
-                "one tensor of (batch, channels, height, width)"
-            )
-        if len(seen[path].channels) > 1:
-            raise ValueError(
-                f"{path!r} ({type(known[path]).__name__}) is used for maps of several widths, "
-                f"{sorted(map(str, seen[path].channels))} channels: one stack cannot serve them all"
-            )
-        if hasattr(known[path], CHILD):
-            raise ValueError(f"{path!r} has non-local blocks already")
-    return list(dict.fromkeys(paths))
+
+
+def _counts(at: object, count: object, position: bool) -> dict[Any, int]:
+    """Place -> how many blocks."""
+    if isinstance(at, Mapping):
+        counts = dict(at)
+    elif _is_place(at):
+        counts = {at: count}
+    else:
+        counts = dict.fromkeys(at, count) if isinstance(at, Sequence) else {}
+    if not counts or not all(map(_is_place, counts)):
+        raise ValueError(
+            f"at={at!r} is not a module path, a size of maps, a list of these, or a mapping from "
+            "these to counts"
+        )
+    for place, blocks in counts.items():
+        if not isinstance(blocks, int) or isinstance(blocks, bool) or blocks < (not position):
+            least = "0 with position=True" if position else "1"
+            raise ValueError(f"count must be at least {least}, got {blocks!r} at {place!r}")
+    return counts
+
+
+def _is_place(value: object) -> bool:
+    sizes = value if isinstance(value, tuple) else (value,)
+    whole = all(isinstance(v, int) and not isinstance(v, bool) for v in sizes)
+    return isinstance(value, str) or (whole and sizes != ())
+
+
+def _targets(
+    model: nn.Module, counts: dict[Any, int], first: Probe, second: Probe
+) -> list[_Target]:
+    known = dict(model.named_modules(remove_duplicate=False))
+    targets: dict[nn.Module, _Target] = {}
+    for place, count in counts.items():
+        path = place if isinstance(place, str) else _outermost(known, place, first, second)
+        module = _module_at(model, known, path, first)
+        try:
+            layout = find_layout(module, first, second)
+            if layout.channel_axis == -1:
+                check_batch_axis(model, module, second.example)
+        except LayoutError as error:
+            raise ValueError(f"{path!r} ({type(module).__name__}) {error}") from None
+        if module in targets:
+            raise ValueError(f"{targets[module].path!r} and {place!r} are the same module")
+        targets[module] = _Target(path, module, layout, first.calls[module], count)
+    return list(targets.values())
+
+
+def _module_at(
+    model: nn.Module, known: Mapping[str, nn.Module], path: str, first: Probe
+) -> nn.Module:
+    if path not in known or not path:
+        paths = [p for p in known if p]
+        near = get_close_matches(path, paths, n=5, cutoff=0.3) or paths[:7]
+        start = f"no module at {path!r}" if path else "at='' is the model, not a module in it"
+        raise ValueError(f"{start}: there are {', '.join(near)}, ...")
+    module = known[path]
+    if module not in first.calls:
+        raise ValueError(
+            f"the forward pass of {type(model).__name__} never calls {path!r} "
+            f"({type(module).__name__}) in evaluation mode: choose a module that it does call"
+        )
+    if has_stack(module):
+        raise ValueError(f"{path!r} has non-local blocks already")
+    return module
+
+
+def _outermost(known: Mapping[str, nn.Module], size: Size, first: Probe, second: Probe) -> str:
+    """The path of the last of the outermost modules that give features of this size."""
+    size = (size, size) if isinstance(size, int) else size
+    found: dict[str, tuple[int, ...]] = {}
+    for path, module in known.items():
+        if path and module in first.calls:
+            try:
+                layout = find_layout(module, first, second)
+            except LayoutError:
+                continue
+            found[path] = layout.space(first.calls[module][-1].shape or ())
+    fitting = [path for path, space in found.items() if space == size]
+    if not fitting:
+        sizes = sorted({space for space in found.values() if len(space) == len(size)}, reverse=True)
+        raise ValueError(f"no module gives maps of {size}: the sizes seen are {sizes}")
+    depth = min(path.count(".") for path in fitting)
+    outermost = [path for path in fitting if path.count(".") == depth]
+    return max(outermost, key=lambda path: first.calls[known[path]][-1].time)
 
 
 def _insert(
-    model: nn.Module,
-    paths: list[str],
-    seen: dict[str, Seen],
-    config: NonLocalConfig,
-    position: bool,
-) -> None:
-    for path in paths:
-        maps = seen[path].maps
-        assert maps is not None
-        stack = make_stack(maps[1], config, position)
-        assert stack is not None
-        like = next(model.parameters(), torch.empty(0))
-        _attach(model.get_submodule(path), stack.to(like.device, like.dtype))
+    model: nn.Module, target: _Target, config: NonLocalConfig, position: bool, second: Probe
+) -> Attachment:
+    """A new stack in the first place where it runs exactly once per call."""
+    stack = _make(target, config, position)
+    problem: Exception | None = None
+    for where in list(places(target.module, target.path))[:MOST_TRIES]:
+        attachment = attach(target.module, stack, where, target.path)
+        try:
+            check_calls(model, attachment, second.example)
+        except BaseException as error:
+            attachment.remove()
+            if not isinstance(error, Exception):
+                raise
+            problem = problem or error
+        else:
+            return attachment
+    raise RuntimeError(
+        f"blocks cannot run behind {target.path!r} ({type(target.module).__name__}): {problem}"
+    ) from problem
 
 
-def _attach(module: nn.Module, stack: nn.Module) -> None:
-    """Run `stack` behind `module`. A Sequential runs a new child by itself, others need a hook."""
-    module.add_module(CHILD, stack)
-    if type(module).forward is not nn.Sequential.forward:
-        module.register_forward_hook(_run_stack)
-
-
-def _run_stack(module: nn.Module, _inputs: object, output: Tensor) -> Tensor:
-    stack = module.get_submodule(CHILD)
-    return stack(output)
-
-
-def _check_output(model: nn.Module, trial: nn.Module, example: Any, unchanged: bool) -> None:
-    before, after = run_quietly(model, example), run_quietly(trial, example)
-    shapes = [[tuple(t.shape) for t in run] for run in (before, after)]
-    if shapes[0] != shapes[1]:
-        raise RuntimeError(f"the output's shape changed from {shapes[0]} to {shapes[1]}")
-    same = all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
-    if unchanged and not same:
-        raise RuntimeError(
-            "the output changed although the new blocks start as the identity: is the model random "
-            "in evaluation mode?"
+def _make(target: _Target, config: NonLocalConfig, position: bool) -> InsertedStack:
+    layout, call = target.layout, target.calls[-1]
+    if layout.dims != 2 and position:
+        raise ValueError(
+            f"position=True needs features with height and width, but {target.path!r} gives "
+            f"{layout.name}"
         )
+    if layout.name == "tokens" and config.key_pool:
+        raise ValueError(
+            f"key_pool={config.key_pool!r} pools neighbours of a map, but {target.path!r} gives "
+            "tokens: use key_pool=None"
+        )
+    assert call.shape is not None
+    config = replace(config, blocks=target.count)
+    channels = layout.channels(call.shape)
+    try:
+        parts = stack_parts(channels, config, position, layout.dims)
+    except ValueError as error:
+        raise ValueError(f"{target.path!r} gives {channels} channels: {error}") from None
+    stack = InsertedStack(parts).to(call.device, call.dtype)
+    stack.layout = layout
+    stack.train(target.module.training)
+    return stack
 
 
-def _check_gradients(trial: nn.Module, paths: list[str], example: Any) -> None:
-    """Every new parameter receives gradient once gamma is 1; at 0, only the norm does.
-
-    In evaluation mode, so that an example of one image will do.
-    """
-    for gamma in (None, 1.0):
-        copied = copy.deepcopy(trial).eval()
-        blocks = [
-            (f"{path}.{CHILD}.{name}", module)
-            for path in paths
-            for name, module in copied.get_submodule(path).get_submodule(CHILD).named_modules()
-            if isinstance(module, NonLocal2d)
-        ]
-        if gamma is not None:
-            for _, block in blocks:
-                if isinstance(block.norm, nn.BatchNorm2d):
-                    nn.init.constant_(block.norm.weight, gamma)
-        outputs = outputs_of(copied, example)
-        torch.autograd.backward(outputs, [torch.randn_like(t) for t in outputs])
-        for path, block in blocks:
-            for name, parameter in block.named_parameters():
-                _check_gradient(f"{path}.{name}", block, name, parameter, gamma)
-
-
-def _check_gradient(
-    path: str, block: NonLocal2d, name: str, parameter: nn.Parameter, gamma: float | None
-) -> None:
-    gradient = parameter.grad
-    moved = gradient is not None and bool(gradient.any())
-    if gamma is None:
-        gated = isinstance(block.norm, nn.BatchNorm2d) and not bool(block.norm.weight.any())
-        if gated and moved and not name.startswith("norm"):
-            raise RuntimeError(f"{path} receives gradient although the block's gamma is 0")
-        return
-    # Softmax does not see phi's bias: it adds the same to every key.
-    if not moved and (name.startswith("norm") or not name.endswith("bias")):
-        dead = " (init=0.0 makes a dead block)" if block.init == 0 else ""
-        raise RuntimeError(f"{path} receives no gradient{dead}: the output does not depend on it")
-
-
-def _describe(path: str, seen: Seen, model: nn.Module) -> Insertion:
-    assert seen.maps is not None
-    _, channels, height, width = seen.maps
-    stack = model.get_submodule(path).get_submodule(CHILD)
-    blocks = [m for m in stack.modules() if isinstance(m, NonLocal2d)]
-    plans = [block.plan((1, channels, height, width), training=False) for block in blocks]
-    training = [block.plan((1, channels, height, width), training=True) for block in blocks]
+def _describe(target: _Target, attachment: Attachment) -> Insertion:
+    layout = target.layout
+    blocks = [m for m in attachment.stack if isinstance(m, NonLocalBlock)]
+    spaces = [layout.space(call.shape or ()) for call in target.calls]
+    shape = target.calls[-1].shape
+    assert shape is not None
+    channels = layout.channels(shape)
+    shapes = [(1, channels, *space) for space in spaces]
+    costs = [b.plan(s, training=False).multiply_adds for b in blocks for s in shapes]
+    training = [block.plan(shapes[-1], training=True) for block in blocks]
     return Insertion(
-        path,
-        channels,
-        height,
-        width,
-        seen.calls,
-        sum(p.numel() for p in stack.parameters()),
-        ", ".join(dict.fromkeys(str(plan.choice) for plan in training)) or "-",
-        seen.calls * sum(plan.multiply_adds for plan in plans),
+        path=target.path,
+        weights=attachment.weights,
+        layout=layout.name,
+        channels=channels,
+        space=spaces[-1],
+        prefix=layout.prefix,
+        calls=len(spaces),
+        count=target.count,
+        parameters=sum(p.numel() for p in attachment.stack.parameters()),
+        order=", ".join(dict.fromkeys(str(plan.choice) for plan in training)) or "-",
+        multiply_adds=sum(costs),
     )

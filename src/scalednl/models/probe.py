@@ -1,93 +1,199 @@
-"""One forward pass that writes down what every module gives, without disturbing the model."""
+"""Forward passes that record what every module gives, without disturbing the model."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+import dataclasses
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.conv import _ConvNd
+from torch.nn.modules.instancenorm import _InstanceNorm
+from torch.nn.parameter import is_lazy
 
-SIDES = (224, 64, 32)
+from scalednl.models.examples import batch_of, call, guesses, variations
+
+CHANNELS_SECOND = (_ConvNd, _BatchNorm, _InstanceNorm, nn.GroupNorm)
+CHANNELS_LAST = (nn.Linear, nn.LayerNorm, nn.Embedding)
+"""These exact classes: subclasses of LayerNorm such as LayerNorm2d have other axes"""
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What a module gave in one forward pass of the model."""
+class Call:
+    """What one call of a module gave."""
 
-    maps: tuple[int, ...] | None
-    """The shape of its output, where that is one 4-D tensor"""
-    what: str
-    """Its output in words, where it is something else"""
-    calls: int
-    finished: int
-    """When its last call ended, counted over all modules"""
-    channels: frozenset[int | None]
-    """The channels that its calls gave; more than one where it is used for several widths"""
+    time: int
+    """When it ended, counted over all modules"""
+    output: str
+    """The output in words"""
+    shape: tuple[int, ...] | None
+    """Of the output, where it is one floating-point tensor"""
+    dtype: torch.dtype | None = None
+    device: torch.device | None = None
+    tensor: Tensor | None = None
+    """The output itself, where its shape is the same with the channels second and last"""
 
 
-def example_for(model: nn.Module, example: Any) -> Any:
-    """`example` itself, or random images that the model takes."""
-    if example is not None:
-        return example
-    first = next((m for m in model.modules() if isinstance(m, nn.Conv2d)), None)
-    if first is None:
-        raise ValueError(
-            f"{type(model).__name__} has no Conv2d to guess its input from: pass example=..."
-        )
-    like = first.weight
-    problem = ""
-    for side in SIDES:
-        images = torch.randn(2, first.in_channels, side, side, device=like.device, dtype=like.dtype)
+@dataclass(frozen=True)
+class Evidence:
+    """A tensor that a convolution, a norm or a linear layer took or gave: its channel axis."""
+
+    time: int
+    shape: tuple[int, ...]
+    axis: int
+    tensor: Tensor | None
+    """As in `Call`"""
+
+
+@dataclass
+class Probe:
+    """One forward pass of a model."""
+
+    example: Any
+    batch: int | None
+    calls: dict[nn.Module, list[Call]] = field(default_factory=dict)
+    evidence: list[Evidence] = field(default_factory=list)
+    constant_tokens: dict[tuple[int, ...], list[int]] = field(default_factory=dict)
+    """(length, channels) -> tokens equal in all images when that shape first occurred"""
+    outputs: list[Tensor] = field(default_factory=list)
+    time: int = 0
+
+    def note(self, module: nn.Module, inputs: tuple[Any, ...], output: object) -> None:
+        """Record a call; a forward hook."""
+        self.time += 1
+        tensor = single_tensor(output)
+        made = Call(self.time, words(output), None)
+        if tensor is not None:
+            made = Call(
+                self.time,
+                made.output,
+                tuple(tensor.shape),
+                tensor.dtype,
+                tensor.device,
+                _if_symmetric(tensor),
+            )
+            self._note_tokens(tensor)
+        self.calls.setdefault(module, []).append(made)
+        axis = 1 if isinstance(module, CHANNELS_SECOND) else -1
+        if axis == 1 or type(module) in CHANNELS_LAST:
+            for value in (*inputs, output):
+                if isinstance(value, Tensor) and value.dim() >= 3 and value.is_floating_point():
+                    shape = tuple(value.shape)
+                    self.evidence.append(Evidence(self.time, shape, axis, _if_symmetric(value)))
+
+    def note_inputs(self, _: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
+        """Record tokens before a module mixes them; a forward pre-hook."""
+        for value in (*inputs, *named.values()):
+            if isinstance(value, Tensor):
+                self._note_tokens(value)
+
+    def _note_tokens(self, tensor: Tensor) -> None:
+        shape = tuple(tensor.shape[1:])
+        if tensor.dim() != 3 or shape in self.constant_tokens or tensor.is_meta:
+            return
+        same = (tensor == tensor[:1]).all(2).all(0)
+        self.constant_tokens[shape] = same.nonzero().flatten().tolist() if len(tensor) > 1 else []
+
+
+def _if_symmetric(tensor: Tensor) -> Tensor | None:
+    return tensor if tensor.dim() >= 3 and tensor.shape[1] == tensor.shape[-1] else None
+
+
+def probe_twice(model: nn.Module, example: Any) -> tuple[Probe, Probe]:
+    """What every module gives for `example` (or a guess), and for another size where one works.
+
+    The second one has random values, a small size, and another batch size wherever the model
+    accepts them; the size of the first where the model accepts no other.
+    """
+    first = _probe_first(model, example)
+    for other in variations(first.example):
         try:
-            run_quietly(model, images)
-        except Exception as error:  # any model, any error: the next size may do
+            return first, probe(model, other)
+        except Exception:  # any model, any error: the next variation may work
+            continue
+    return first, probe(model, first.example)
+
+
+def _probe_first(model: nn.Module, example: Any) -> Probe:
+    if example is not None:
+        if batch_of(example) == 0:
+            raise ValueError("the example has a batch of 0: pass at least one sample")
+        try:
+            return probe(model, example)
+        except Exception as error:
             problem = f"{type(error).__name__}: {error}"
-        else:
-            return images
+            raise ValueError(f"the model does not run on the example ({problem})") from error
+    tried, problem = [], ""
+    for images in guesses(model):
+        try:
+            return probe(model, images)
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+            tried.append(str(tuple(images.shape)))
     raise ValueError(
-        f"{type(model).__name__} does not run on random images of {first.in_channels} channels and "
-        f"{' or '.join(f'{s} x {s}' for s in SIDES)} ({problem}): pass example=..."
+        f"{type(model).__name__} does not run on random inputs of shape {' or '.join(tried)} "
+        f"({problem}): pass example=..."
     )
 
 
-def probe(model: nn.Module, example: Any) -> dict[str, Seen]:
-    """What every module of `model` gives for `example`, by path; modules not called are missing."""
-    seen: dict[str, Seen] = {}
+def probe(model: nn.Module, example: Any) -> Probe:
+    """One undisturbed forward pass; modules that it does not call are missing from `calls`."""
+    result = Probe(example, batch_of(example))
     handles = []
-    clock = 0
-
-    def watch(path: str) -> Any:
-        def note(_module: nn.Module, _inputs: object, output: object) -> None:
-            nonlocal clock
-            clock += 1
-            maps = tuple(output.shape) if isinstance(output, Tensor) and output.dim() == 4 else None
-            before = seen.get(path, Seen(maps, "", 0, 0, frozenset()))
-            channels = before.channels | {maps[1] if maps else None}
-            seen[path] = Seen(maps, _words(output), before.calls + 1, clock, channels)
-
-        return note
-
     try:
-        for path, module in model.named_modules():
-            handles.append(module.register_forward_hook(watch(path)))
-        run_quietly(model, example)
+        for module in model.modules():
+            handles.append(module.register_forward_pre_hook(result.note_inputs, with_kwargs=True))
+            handles.append(module.register_forward_hook(result.note))
+        result.outputs = run_quietly(model, example)
     finally:
         for handle in handles:
             handle.remove()
-    return seen
+    return result
+
+
+def run_quietly(model: nn.Module, example: Any) -> list[Tensor]:
+    """Every floating-point tensor in the output, in evaluation mode and without gradients."""
+    with undisturbed(model), torch.no_grad():
+        return outputs_of(model, example)
 
 
 def outputs_of(model: nn.Module, example: Any) -> list[Tensor]:
     """Every floating-point tensor in the model's output for `example`."""
-    inputs = example if isinstance(example, tuple) else (example,)
-    return [t for t in _tensors(model(*inputs)) if t.is_floating_point()]
+    return [t for t in _tensors(call(model, example)) if t.is_floating_point()]
 
 
-def run_quietly(model: nn.Module, example: Any) -> list[Tensor]:
-    """The same in evaluation mode, without gradients, and leaving no trace in the model."""
-    with evaluating(model), torch.no_grad():
-        return outputs_of(model, example)
+@contextmanager
+def undisturbed(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode, no autocast, fixed random numbers; modes, buffers and seeds are restored."""
+    devices = {p.device for p in model.parameters()}
+    cards = [d for d in devices if d.type == "cuda"]
+    with ExitStack() as stack:
+        stack.enter_context(evaluating(model))
+        stack.enter_context(_unchanged_buffers(model))
+        stack.enter_context(torch.random.fork_rng(devices=cards))
+        for kind in {"cpu", *(d.type for d in devices)} - {"meta"}:
+            stack.enter_context(torch.autocast(kind, enabled=False))
+        torch.manual_seed(0)
+        yield
+
+
+@contextmanager
+def _unchanged_buffers(model: nn.Module) -> Iterator[None]:
+    """Some models count or remember in buffers, also in evaluation mode."""
+    before = [
+        (module, name, buffer, buffer.detach().clone())
+        for module in model.modules()
+        for name, buffer in module._buffers.items()
+        if buffer is not None and not is_lazy(buffer)
+    ]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for module, name, buffer, values in before:
+                module._buffers[name] = buffer.copy_(values)
 
 
 @contextmanager
@@ -102,10 +208,41 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             module.training = mode
 
 
-def _words(output: object) -> str:
+def single_tensor(output: object) -> Tensor | None:
+    """The output where it is one floating-point tensor, or a tuple or list of just one."""
+    if type(output) in (tuple, list) and len(output) == 1:  # type: ignore[arg-type]
+        output = output[0]  # type: ignore[index]
+    return output if isinstance(output, Tensor) and output.is_floating_point() else None
+
+
+def replace_single(output: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """The output with its one tensor changed."""
+    tensor = single_tensor(output)
+    if tensor is None:
+        raise RuntimeError(f"blocks need one floating-point tensor, but got {words(output)}")
+    changed = change(tensor)
+    return changed if isinstance(output, Tensor) else type(output)([changed])
+
+
+def words(output: object) -> str:
+    """What an output is, down to the shapes in it."""
     if isinstance(output, Tensor):
-        return f"a tensor of shape {tuple(output.shape)}"
-    return f"a {type(output).__name__}"
+        kind = "tensor" if output.is_floating_point() else f"{output.dtype} tensor"
+        return f"a {kind} of shape {tuple(output.shape)}"
+    if isinstance(output, dict):
+        parts = [f"{key!r}: {words(value)}" for key, value in output.items()]
+    elif isinstance(output, (tuple, list)):
+        parts = [words(value) for value in output]
+    elif dataclasses.is_dataclass(output) and not isinstance(output, type):
+        parts = [f"{f.name}: {words(getattr(output, f.name))}" for f in dataclasses.fields(output)]
+    else:
+        return "None" if output is None else _with_article(type(output).__name__)
+    listed = ", ".join(parts[:4]) + (", ..." if len(parts) > 4 else "")
+    return f"{_with_article(type(output).__name__)} of {listed or 'nothing'}"
+
+
+def _with_article(name: str) -> str:
+    return f"an {name}" if name[0] in "AEIOUaeiou" else f"a {name}"
 
 
 def _tensors(value: object) -> list[Tensor]:
@@ -115,4 +252,6 @@ def _tensors(value: object) -> list[Tensor]:
         return [t for v in value.values() for t in _tensors(v)]
     if isinstance(value, (list, tuple)):
         return [t for v in value for t in _tensors(v)]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [t for f in dataclasses.fields(value) for t in _tensors(getattr(value, f.name))]
     return []
