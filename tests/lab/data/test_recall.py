@@ -127,6 +127,7 @@ def test_recall_loads_by_name() -> None:
 
 
 def test_options_of_another_data_set_are_refused() -> None:
-    """Options of `recall` do not generate `pairs`."""
-    with pytest.raises(UsageError, match="options of pairs are a PairsConfig, got RecallConfig"):
-        load_data("pairs", options=RecallConfig())
+    """Options of `recall` are not for `pairs`, nor for data sets that are not generated."""
+    for name in ("pairs", "cifar10"):
+        with pytest.raises(UsageError, match=f"{name} does not take these options: RecallConfig"):
+            load_data(name, options=RecallConfig())

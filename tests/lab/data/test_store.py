@@ -123,3 +123,13 @@ def test_a_file_without_a_sum_is_reported(tmp_path: Path) -> None:
             DataError, match=r"SHA256SUMS is damaged: .*n00000001_2\.JPEG is not in it"
         ):
             use()
+
+
+def test_a_description_of_other_images_is_reported(tmp_path: Path) -> None:
+    """verify and load compare the number of images with dataset.json."""
+    root, data = stored(tmp_path, "cifar10")
+    path = root / data.name / "dataset.json"
+    path.write_text(path.read_text().replace('"train_images": 15', '"train_images": 14'))
+    for use in (lambda: fetch.verify(data, root), lambda: load_data(data.name, root)):
+        with pytest.raises(DataError, match=r"other images than its dataset\.json describes"):
+            use()

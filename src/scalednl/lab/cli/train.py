@@ -24,7 +24,7 @@ HELP = """usage: scalednl train RECIPE [OPTIONS]
 Train a network into a run directory. Interrupt it whenever you like: the same command, or the run
 directory's name, goes on from there to the same result.
 
-  scalednl train pairs-scaled                         embedded data, under a minute
+  scalednl train pairs-scaled                         generated data, under a minute
   scalednl train cifar10-preresnet56-scaled --seed 3  the paper's recipe
   scalednl train cifar10-preresnet20-scaled-short --limit 10000 --epochs 5
   scalednl train cifar10-preresnet56-scaled --block.heads 8 --lr 0.05 --out runs/mine

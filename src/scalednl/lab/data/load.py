@@ -36,10 +36,10 @@ def load_data(
         seed: seed of the generated training images; test images are the same for every seed.
     """
     facts = find_data_set(name)
+    if options is not None and type(options) is not GENERATED.get(name):
+        raise UsageError(f"{name} does not take these options: {options}")
     if facts.is_generated:
-        options = GENERATED[name]() if options is None else options
-        if type(options) is not GENERATED[name]:
-            raise UsageError(f"options of {name} are a {GENERATED[name].__name__}, got {options}")
+        options = options or GENERATED[name]()
         train, test = make_splits(options, DRAWS[name], seed)
         names = turn_names(options.orientations)
         return ImageData(name, train, test, names, facts.mean, facts.std)
