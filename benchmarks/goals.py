@@ -169,7 +169,7 @@ def main(folder: tyro.conf.Positional[Path]) -> int:
     if not records:
         print(f"{folder} has no records of benchmarks")
         return 1
-    for record in records:
+    for record in (record for record in records if goals_of(record)):
         print(f"{record.KIND}, {record.origin.date[:10]}, {record.where}\n")
         met = print_goals(record) and met
     return 0 if met else 1

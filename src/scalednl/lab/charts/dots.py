@@ -1,4 +1,4 @@
-"""Rows of dots: one row a thing, one column of plots a quantity, values written beside the dots."""
+"""Rows of dots: one row per thing, one plot per quantity, values written beside the dots."""
 
 import math
 from collections.abc import Sequence

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 
 COLOURS = ("blue", "red", "green", "purple", "grey")
-"""Told apart by readers who see no red or no green; each is drawn with a marker of its own"""
+"""Distinct without red-green vision too; each is drawn with a marker of its own"""
 DASHES = {"blue": "", "red": "7 3", "green": "", "purple": "2 3", "grey": "4 4"}
 _STYLE = """
 .scalednl-chart{color:var(--chart-ink,#1f2328);--faint:var(--chart-faint,#d5d9de);
@@ -62,7 +62,7 @@ def _linear_ticks(low: float, high: float, wanted: int = 5) -> list[float]:
 
 
 def document(width: float, height: float, title: str, parts: Iterable[str]) -> str:
-    """A whole SVG file; the title is also what a screen reader says."""
+    """A complete SVG file; screen readers read the title."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="scalednl-chart" role="img" '
         f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}" '

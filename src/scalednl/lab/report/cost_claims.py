@@ -87,8 +87,8 @@ def _heads_time(rows: Rows) -> Found:
     if found is None:
         return NO_SPREAD
     low, high = found.interval(1 - 2 * FIXED_LEVEL)
-    told = HOLDS if high < NOTHING else FAILS if low > NOTHING else OPEN
-    return told, (
+    judged = HOLDS if high < NOTHING else FAILS if low > NOTHING else OPEN
+    return judged, (
         f"{found.mean:+.1%} of a step's time, 90 % interval {low:+.1%} to {high:+.1%}, over "
         f"{len(rounds)} rounds; up to {NOTHING:.0%} counts as nothing"
     )
@@ -106,9 +106,9 @@ def _less_time(rows: Rows) -> Found:
     found = estimate([softmax - scaled for softmax, scaled in rounds])
     if found is None:
         return NO_SPREAD
-    told = answer("better", found, 1e-9, FIXED_LEVEL)
-    why = f"{found.mean:,.0f} ms per step less, p = {told.p:.2g}, {len(rounds)} rounds"
-    return told.answer, why
+    judged = answer("better", found, 1e-9, FIXED_LEVEL)
+    why = f"{found.mean:,.0f} ms per step less, p = {judged.p:.2g}, {len(rounds)} rounds"
+    return judged.answer, why
 
 
 def _less_memory(rows: Rows) -> Found:
