@@ -27,7 +27,7 @@ from scalednl.lab.recipes import find_recipe
 from scalednl.lab.signals import StopRequest
 from scalednl.lab.training.devices import make_fabric
 from scalednl.lab.training.display import Display
-from scalednl.lab.training.loop import Owner, Trainer
+from scalednl.lab.training.loop import Callback, Trainer
 from scalednl.lab.training.schedule import learning_rate
 from scalednl.lab.training.setup import initial_model
 
@@ -99,8 +99,8 @@ def _complete(recipe: Experiment, steps: int, device: str) -> Callable[[], None]
     display = Display(recipe.epochs, quiet=True)
 
     def step() -> None:
-        trainer.progress.begin_epoch()
-        trainer.train_epoch(Owner(), StopRequest(), display)
+        trainer.state.begin_epoch()
+        trainer.train_epoch(Callback(), StopRequest(), display)
 
     return step
 

@@ -26,6 +26,8 @@ SHORT_NETWORKS = ("preresnet8", "preresnet20", "preresnet32", "preresnet56")
 UNPRINTED = {("cifar10", "wrn28_10"), *((data, "preresnet20") for data in CIFAR)}
 """Data sets and networks that no table of the paper has"""
 OURS = "not the paper's"
+PRETRAIN = "tiny-preresnet50-plain-pretrain"
+"""The recipe of the networks that the finetune recipes start from"""
 
 
 @cache
@@ -101,7 +103,7 @@ def _tiny() -> Iterator[Experiment]:
     """Two stages: 100 epochs without blocks, then 60 with them."""
     name, data, network = "tiny-preresnet50", TINY, "preresnet50_tiny"
     yield Experiment(
-        f"{name}-plain-pretrain",
+        PRETRAIN,
         data,
         network,
         _block("plain"),

@@ -1,4 +1,4 @@
-"""`scalednl train` and `scalednl eval` as a person meets them."""
+"""`scalednl train` as a person meets it."""
 
 import json
 from pathlib import Path
@@ -123,25 +123,5 @@ def test_numbers_and_names_are_both_understood(tmp_path: Path) -> None:
     result.write_text(result.read_text().replace('"finished"', '"interrupted"'))
     again = run_scalednl("train", out)
     assert again.returncode == 0, again.stderr
-    assert "begun with" not in again.stdout
+    assert "started with" not in again.stdout
     assert f"{out}: finished" in again.stdout
-
-
-def test_eval_names_what_it_cannot_use(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Nothing there, no weights in a folder, no data set named, another number of classes."""
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "bad.safetensors").write_bytes(b"hello")
-    cases = [
-        ([str(tmp_path / "none"), "--data", "pairs"], 1, "does not exist"),
-        ([str(tmp_path / "none")], 2, "add --data NAME"),
-        (["x" * 300, "--data", "pairs"], 1, "cannot be read"),
-        ([str(tmp_path / "empty"), "--data", "pairs"], 1, "contains no weights"),
-        ([str(tmp_path / "bad.safetensors"), "--data", "pairs"], 1, "not a whole safetensors file"),
-    ]
-    for arguments, code, said in cases:
-        found, text = call_scalednl(monkeypatch, capsys, "eval", *arguments)
-        assert found == code, text
-        assert said in text
-        assert len(text.splitlines()) == 1

@@ -1,10 +1,6 @@
 """The demonstration from start to end, on fewer images; the whole of it is `make demo`."""
 
 import json
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,21 +45,3 @@ def test_it_trains_measures_looks_and_writes_the_page(
     before = (out / "pairs-scaled" / "result.json").stat().st_mtime_ns
     assert call_scalednl(monkeypatch, capsys, "demo", "--out", str(out))[0] == 0
     assert (out / "pairs-scaled" / "result.json").stat().st_mtime_ns == before
-
-
-def test_interrupted_it_says_how_to_go_on(tmp_path: Path) -> None:
-    """Ctrl-C ends it with 130 and a sentence, and the first run can be gone on with."""
-    command = [sys.executable, "-m", "scalednl", "demo", "--threads", "1", "--out", str(tmp_path)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    result = tmp_path / "pairs-plain" / "result.json"
-    deadline = time.monotonic() + 120
-    while not result.exists():
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=120)
-    assert process.returncode == 130
-    assert "the same command goes on" in errors
-    assert "Traceback" not in errors
-    assert json.loads(result.read_text())["status"] == "interrupted"

@@ -13,10 +13,11 @@ from scalednl.lab.paper.artefacts import find_artefacts
 from scalednl.lab.paper.costs import training_multiply_adds
 from scalednl.lab.paper.hours import rates
 from scalednl.lab.paper.scales import SCALES
+from scalednl.lab.recipes import PRETRAIN
 from scalednl.lab.records.failure import write_failure
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.records.runs import PRECISIONS
-from scalednl.lab.sweep.plan import PRETRAIN, Plan, PlannedRun, make_plan
+from scalednl.lab.sweep.plan import Plan, PlannedRun, make_plan
 from scalednl.lab.sweep.plan_view import plan_lines, plan_values
 from tests.lab.report.builders import write_run
 

@@ -52,7 +52,7 @@ def test_a_damaged_one_is_passed_over(tmp_path: Path, name: str, damage: str) ->
     else:
         content[len(content) // 2] ^= 1
         victim.write_bytes(content if damage == "flip" else content[: len(content) // 2])
-    with pytest.warns(UserWarning, match="00000002 is damaged .* and passed over"):
+    with pytest.warns(UserWarning, match="00000002 is damaged .* and skipped"):
         found = load_checkpoint(tmp_path)
     assert found is not None
     assert found.state["progress"] == {"global_step": 1}

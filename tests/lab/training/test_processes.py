@@ -112,7 +112,7 @@ def test_signals_save_and_exit(tmp_path: Path, number: signal.Signals, code: int
     os.kill(process.pid, number)
     output = _end(process)
     assert process.returncode == code, output
-    assert f"Go on with: scalednl train {out}" in output
+    assert f"Resume with: scalednl train {out}" in output
     assert "Traceback" not in output
     result = RunFolder(out).read_result()
     assert result is not None

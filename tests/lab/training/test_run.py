@@ -23,7 +23,7 @@ from scalednl.lab.training.devices import make_fabric
 from scalednl.lab.training.evaluate import evaluate_source
 from scalednl.lab.training.loop import Trainer
 from scalednl.lab.training.run import Outcome, run
-from scalednl.lab.training.run_writer import Keeper, summary
+from scalednl.lab.training.run_writer import RunWriter, summary
 from scalednl.lab.training.setup import experiment_data, initial_model
 from scalednl.models.weights import load_model
 from tests.lab.training.builders import SETTINGS, SMALL, small
@@ -140,14 +140,14 @@ def test_checkpoints_come_every_so_many_minutes(
     counts = {}
     for minutes in (1e-9, 100.0):
         saved: list[int] = []
-        real = Keeper.save
+        real = RunWriter.save
 
-        def save(self: Keeper, trainer: Trainer, real: Any = real, saved: Any = saved) -> None:
-            saved.append(trainer.progress.global_step)
+        def save(self: RunWriter, trainer: Trainer, real: Any = real, saved: Any = saved) -> None:
+            saved.append(trainer.state.global_step)
             real(self, trainer)
 
         with monkeypatch.context() as patch:
-            patch.setattr(Keeper, "save", save)
+            patch.setattr(RunWriter, "save", save)
             _run(tmp_path / str(minutes), settings=replace(SETTINGS, checkpoint_minutes=minutes))
         counts[minutes] = saved
     assert counts[1e-9] == [0, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9, 10, 10]
@@ -336,7 +336,7 @@ def test_with_no_whole_checkpoint_nothing_is_overwritten(
         path.write_bytes(b"")
     with (
         pytest.warns(UserWarning, match="is damaged"),
-        pytest.raises(CommandError, match=r"no checkpoint in .* is whole: move"),
+        pytest.raises(CommandError, match=r"all checkpoints in .* are damaged: move"),
     ):
         _run(tmp_path / "run")
     assert (tmp_path / "run" / "epochs.jsonl").read_bytes() == before
@@ -347,12 +347,12 @@ def test_what_does_not_belong_together_is_refused(
 ) -> None:
     """Another network's checkpoint, another precision, checkpoints without a configuration."""
     _interrupted(tmp_path / "run", monkeypatch)
-    with pytest.raises(UsageError, match="was begun with precision 32-true and cannot go on"):
+    with pytest.raises(UsageError, match="started with precision 32-true and cannot be resumed"):
         _run(tmp_path / "run", settings=replace(SETTINGS, precision="bf16"))
     _run(tmp_path / "other", small(model="preresnet14"))
     shutil.rmtree(tmp_path / "run" / "checkpoints")
     shutil.copytree(tmp_path / "other" / "checkpoints", tmp_path / "run" / "checkpoints")
-    with pytest.raises(CommandError, match="the checkpoint is one of another network"):
+    with pytest.raises(CommandError, match="the checkpoint belongs to another network"):
         _run(tmp_path / "run")
     (tmp_path / "run" / "config.json").unlink()
     with pytest.raises(CommandError, match=r"has checkpoints but no config\.json"):

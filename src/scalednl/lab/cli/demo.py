@@ -14,16 +14,16 @@ def demo(
     out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("runs/demo"),
     threads: Annotated[int | None, tyro.conf.arg(metavar="N")] = None,
 ) -> None:
-    """Train, measure and look, on generated images, in under three minutes on two cores.
+    """Train, measure and inspect networks on generated images: three minutes on two cores.
 
     Trains a small network on `pairs` without a block, with a softmax block and with a scaled block,
     measures what the blocks cost, scores their attention, and writes one page; the last line is its
-    path. Run again, it goes on from what is there.
+    path. The same command again keeps what is finished and resumes the rest.
 
     For example: `scalednl demo`, or `scalednl demo --threads 1 --out my-demo`.
 
     Args:
-        out: Where the runs and the page go.
+        out: Folder for the runs and the page.
         threads: Processor threads for torch; its own default if not given.
     """
     check_threads(threads)
@@ -34,5 +34,5 @@ def demo(
     except KeyboardInterrupt:
         signal = SIGINT
     if signal:
-        print("Interrupted; the same command goes on from here.", file=sys.stderr)
+        print("Interrupted; the same command resumes.", file=sys.stderr)
         sys.exit(128 + signal)

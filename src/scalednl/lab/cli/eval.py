@@ -22,12 +22,12 @@ def evaluate(
 
     Args:
         source: A run directory, or a file of scalednl.save_model.
-        data: The data set; a run knows its own.
-        limit: Test on so many images only, the classes in their proportions.
+        data: The data set, if it is not the run's own.
+        limit: Number of test images, with the classes in their proportions; all if not given.
         classes: Show the error of every class.
-        json: Print JSON instead.
+        json: Print JSON instead of text.
         threads: Processor threads for torch; its own default if not given.
-        root: Where data sets are kept: $SCALEDNL_DATA or the platform's cache folder if not given.
+        root: Folder of the data sets; $SCALEDNL_DATA or the platform's cache folder if not given.
     """
     import json as encoder
 

@@ -9,33 +9,32 @@ from scalednl.errors import CommandError, UsageError
 
 
 def export(
-    weights: tyro.conf.Positional[Path],
+    source: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN_OR_WEIGHTS")],
     to: tyro.conf.Positional[Path],
     size: Annotated[int, tyro.conf.arg(metavar="PIXELS")] = 32,
 ) -> None:
-    """Write a saved network as ONNX or as a torch.export program, checked.
+    """Export a trained network as ONNX or as a torch.export program, and check it.
 
     Batch, height and width stay open; batch norm is folded. The file is compared with the network
-    at five sizes and kept only if all agree. For example, from Python
-    `scalednl.save_model(model, "net.safetensors")`, and then
-    `scalednl export net.safetensors net.onnx --size 32`.
+    at five sizes and kept only if all agree. For example
+    `scalednl export runs/pairs-scaled-seed0 net.onnx`, or
+    `scalednl export net.safetensors net.pt2 --size 64`.
 
     Args:
-        weights: A file of `scalednl.save_model`.
+        source: A run directory, or a file of scalednl.save_model.
         to: The file to write: .onnx, or .pt2 for torch.export.
         size: Height and width at which the order of multiplication is fixed.
     """
     if size < 8:
-        raise UsageError(f"--size {size} is too small: give 8 or more")
+        raise UsageError(f"--size must be at least 8, got {size}")
     if to.suffix not in (".onnx", ".pt2"):
-        raise UsageError(f"{to} does not say a format: end it in .onnx or .pt2")
+        raise UsageError(f"{to} must end in .onnx or .pt2")
     import torch
 
+    from scalednl.lab.training.trained import source_model
     from scalednl.models.export import export_model
-    from scalednl.models.weights import load_model
 
     try:
-        model = load_model(weights)
-        print(export_model(model, to, torch.randn(2, 3, size, size)))
+        print(export_model(source_model(source), to, torch.randn(2, 3, size, size)))
     except (ValueError, RuntimeError, OSError) as error:
         raise CommandError(str(error)) from error

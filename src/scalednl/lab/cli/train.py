@@ -21,17 +21,17 @@ HELP = """usage: scalednl train RECIPE [OPTIONS]
        scalednl train RUN_DIRECTORY
        scalednl train --list
 
-Train a network into a run directory. Interrupt it whenever you like: the same command, or the run
-directory's name, goes on from there to the same result.
+Train a network into a run directory. You can interrupt it at any time: the same command, or the run
+directory's name, resumes it and leads to the same result.
 
   scalednl train pairs-scaled                         generated data, under a minute
   scalednl train cifar10-preresnet56-scaled --seed 3  the paper's recipe
   scalednl train cifar10-preresnet20-scaled-short --limit 10000 --epochs 5
   scalednl train cifar10-preresnet56-scaled --block.heads 8 --lr 0.05 --out runs/mine
-  scalednl train cifar10-preresnet56-scaled --dry-run what it will cost
-  scalednl train runs/mine                            go on
+  scalednl train cifar10-preresnet56-scaled --dry-run print its cost
+  scalednl train runs/mine                            resume
   torchrun --nproc-per-node 2 -m scalednl train pairs-scaled
-                                                      two processes, or machines
+                                                      two processes
 
 `scalednl train RECIPE --help` lists all options with the recipe's values.
 """
@@ -39,22 +39,22 @@ directory's name, goes on from there to the same result.
 
 @dataclass(frozen=True)
 class TrainArguments:
-    """What may follow a recipe's name."""
+    """Options after a recipe's name."""
 
     experiment: Annotated[Experiment, tyro.conf.arg(name="")]
     run: Annotated[RunSettings, tyro.conf.arg(name="")] = field(default_factory=RunSettings)
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
     """The run directory; runs/RECIPE-seedN if not given"""
     root: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
-    """Where data sets are kept: $SCALEDNL_DATA or the platform's cache folder if not given"""
+    """Folder of the data sets; $SCALEDNL_DATA or the platform's cache folder if not given"""
     dry_run: bool = False
     """Print parameters, multiply-adds, memory, steps and time, and stop"""
 
 
 def train(recipe: tyro.conf.Positional[str]) -> None:
-    """Train a network by a recipe, or go on with a run.
+    """Train a network by a recipe, or resume a run.
 
-    `scalednl train --help` tells more.
+    `scalednl train --help` shows examples.
 
     Args:
         recipe: A name of `scalednl train --list`, or a run directory.
@@ -71,7 +71,7 @@ def parse_train(arguments: list[str]) -> Callable[[], None]:
         return _list
     name, rest = arguments[0], arguments[1:]
     if name.startswith("-"):
-        raise UsageError(f"name a recipe before {name}: `scalednl train --list` shows them")
+        raise UsageError(f"name a recipe before {name}: `scalednl train --list` lists them")
     return partial(_train, _parse(name, rest))
 
 
@@ -101,20 +101,20 @@ def _parse(name: str, rest: list[str]) -> TrainArguments:
 
 
 def _as_before(folder: "RunFolder") -> TrainArguments:
-    """What a run was begun with, so that its name alone goes on as it was."""
+    """The options that a run was started with, so that its name alone resumes it."""
     experiment, setup = folder.read_config()
     try:
         settings = RunSettings.from_dict(setup.settings)
         root = None if setup.root is None else Path(setup.root)
     except TypeError as error:
         raise CommandError(
-            f"{folder.path / 'config.json'} is not one of this version: {error}"
+            f"{folder.path / 'config.json'} is not of this version: {error}"
         ) from error
     return TrainArguments(experiment, settings, folder.path, root)
 
 
 def _default_folder(experiment: Experiment) -> Path:
-    """runs/RECIPE-seedN, and a few letters more where something was overridden."""
+    """runs/RECIPE-seedN, with letters of the digest if an option differs from the recipe."""
     from dataclasses import replace
 
     from scalednl.lab.recipes import recipes
@@ -136,14 +136,14 @@ def _run(parsed: TrainArguments, out: Path) -> "Outcome":
         warnings.showwarning = lambda message, *_, **__: print(
             f"scalednl: {message}", file=sys.stderr, flush=True
         )
-        # torch's note on layouts of 1x1 weights, once a rank; it costs nothing here.
+        # torch's note on layouts of 1x1 weights, once per rank; it costs nothing here.
         warnings.filterwarnings("ignore", message="Grad strides do not match")
         try:
             return run(parsed.experiment, out, parsed.run, root=parsed.root)
         except ValueError as error:
             raise CommandError(str(error)) from error
         except RuntimeError:
-            # Another rank has failed and said why; this one lost its connection to it.
+            # Another rank has failed and reported why; this one lost its connection to it.
             if is_first_process():
                 raise
             sys.exit(1)
@@ -157,7 +157,7 @@ def _finish(outcome: "Outcome", out: Path) -> None:
     if is_first_process():
         emit(f"{out}: {summary(outcome.result)}")
         if outcome.status == "interrupted":
-            emit(f"Go on with: scalednl train {shlex.quote(str(out))}")
+            emit(f"Resume with: scalednl train {shlex.quote(str(out))}")
     if outcome.status == "interrupted":
         sys.exit(128 + outcome.signal if is_first_process() else 0)
 

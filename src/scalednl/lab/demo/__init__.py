@@ -1,1 +1,1 @@
-"""The main job in miniature: three networks trained on generated images, their cost, one page."""
+"""The demonstration: three networks trained on generated images, their cost, one page."""

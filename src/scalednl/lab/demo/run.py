@@ -5,21 +5,21 @@ from pathlib import Path
 
 from rich.console import Console
 
+from scalednl.files import writing_to
 from scalednl.lab.attention.record import record_run
 from scalednl.lab.demo.cost import measure_cost
 from scalednl.lab.demo.training import train_all
 from scalednl.lab.machine import use_threads
 from scalednl.lab.report.write import write_report
-from scalednl.lab.training.run_writer import writing
 
 IMAGES = 200
-"""Whose attention is scored"""
+"""Test images on which attention is scored"""
 
 
 def run(out: Path, threads: int | None = None) -> int | None:
-    """Train, measure, look, and write the page; the number of the signal that interrupted it.
+    """Train, measure, score attention, and write the page; returns the signal that interrupted it.
 
-    What is finished in the folder stays, so an interrupted demonstration goes on.
+    What is finished in the folder stays, so the demonstration can be resumed.
     """
     start = time.perf_counter()
     use_threads(threads)
@@ -36,7 +36,7 @@ def run(out: Path, threads: int | None = None) -> int | None:
         "\n[bold]2. What does it cost?[/]  One block, forward and backward; all scaled rows "
         "compute the same numbers.\n"
     )
-    with writing(out):
+    with writing_to(out):
         measure_cost(out, console)
     console.print("\n[bold]3. Where does it look?[/]  Scoring the attention maps ...")
     for path in trained.with_blocks:
@@ -46,6 +46,6 @@ def run(out: Path, threads: int | None = None) -> int | None:
         f"\n[dim]{time.perf_counter() - start:.0f} s. The page has curves, maps to touch and the "
         "paper's tables; `scalednl reproduce all --scale smoke` fills them. Open:[/]"
     )
-    # Alone on its line, and whole however narrow the terminal is.
+    # Alone on its line, and in one piece however narrow the terminal is.
     print(page.resolve(), flush=True)
     return None

@@ -22,12 +22,12 @@ CHANCE = 75.0
 """Error in % of a guess among the 4 classes of `pairs`"""
 BAR = 14
 WIDE = 72
-"""Columns of a terminal that the whole table needs"""
+"""Columns of a terminal that the complete table needs"""
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What came of it."""
+    """The run directories with blocks, and the signal that interrupted the trainings."""
 
     with_blocks: list[Path]
     signal: int = 0
@@ -51,7 +51,7 @@ def train_all(out: Path, threads: int | None, console: Console) -> Trained:
 
 @contextmanager
 def _watching(runs: dict[str, tuple[Experiment, RunFolder]], console: Console) -> Iterator[None]:
-    """Show the table while they train, for a person."""
+    """Show the table while they train, on a terminal."""
     if not console.is_terminal:
         yield
         return
@@ -81,7 +81,7 @@ def _is_wide(console: Console) -> bool:
 
 
 def _row(words: str, experiment: Experiment, folder: RunFolder) -> list[str]:
-    """A training as its folder shows it now."""
+    """The row of a training, from its run directory."""
     try:
         epochs = folder.read_epochs()
     except CommandError:

@@ -9,7 +9,7 @@ from scalednl.lab.config.settings import Precision
 from scalednl.lab.paper.grids import Artefact
 from scalednl.lab.paper.hours import Rates
 from scalednl.lab.paper.scales import Scale, run_name
-from scalednl.lab.recipes import recipes
+from scalednl.lab.recipes import PRETRAIN, recipes
 from scalednl.lab.records.runs import (
     PRECISIONS,
     RunRecord,
@@ -18,8 +18,6 @@ from scalednl.lab.records.runs import (
     cell_of,
     find_runs,
 )
-
-PRETRAIN = "tiny-preresnet50-plain-pretrain"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Checkpoints that are whole: written aside, flushed, checksummed, renamed; the last two kept.
+"""Complete checkpoints: written aside, flushed, checksummed, renamed; the last two are kept.
 
 checkpoints/00001234/weights.safetensors   the network, as `save_model` writes it
 checkpoints/00001234/state.pt              optimizer, position, random state
@@ -23,7 +23,7 @@ from scalednl.models.weights import read_weights, save_model
 
 SCHEMA = 1
 KEPT = 2
-# What the readers answer to damage, and torch to anything but plain values.
+# What readers raise for damaged files, and torch for anything but plain values.
 UNREADABLE = (
     *(OSError, ValueError, RuntimeError, EOFError, KeyError),
     pickle.UnpicklingError,
@@ -33,14 +33,14 @@ FILES = ("weights.safetensors", "state.pt")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a run goes on from."""
+    """What a run resumes from."""
 
     weights: dict[str, Tensor]
     state: dict[str, Any]
 
 
 def save_checkpoint(folder: Path, step: int, model: ResidualNetwork, state: dict[str, Any]) -> None:
-    """Write a checkpoint of a step; older ones than the last two go when it is safe on the disk."""
+    """Write a checkpoint of a step, and then remove all but the last two."""
     target, building = folder / f"{step:08}", folder / f".{step:08}.part"
     try:
         folder.mkdir(exist_ok=True)
@@ -51,12 +51,12 @@ def save_checkpoint(folder: Path, step: int, model: ResidualNetwork, state: dict
         flush(building / FILES[1])
         sums = [f"{sha256_of(building / name)}  {name}\n" for name in FILES]
         write_text(building / "SHA256SUMS", "".join(sums))
-        # The same step again: a run that went on from here and was stopped before its next step.
+        # The same step again: a run that was resumed here and stopped before its next step.
         _clear(target)
         building.rename(target)
         flush_folder(folder)
     except (OSError, RuntimeError) as error:
-        # torch's own writer answers a full disk with a RuntimeError.
+        # torch's own writer raises a RuntimeError if the disk is full.
         _clear(building)
         raise CommandError(_not_written(folder, error)) from error
     for old in _superseded(_steps(folder), step):
@@ -64,9 +64,9 @@ def save_checkpoint(folder: Path, step: int, model: ResidualNetwork, state: dict
 
 
 def load_checkpoint(folder: Path) -> Checkpoint | None:
-    """The newest checkpoint that is whole, or None if there never was one.
+    """The newest complete checkpoint, or None if there is none.
 
-    A damaged one is passed over with a warning; if all are, that is an error.
+    A damaged one is skipped with a warning; if all are damaged, that is an error.
     """
     steps = _steps(folder)
     for name in reversed(steps):
@@ -74,25 +74,30 @@ def load_checkpoint(folder: Path) -> Checkpoint | None:
             return _load(folder / name)
         except UNREADABLE as error:
             warnings.warn(
-                f"checkpoint {folder / name} is damaged ({_first_line(error)}) and passed over",
+                f"checkpoint {folder / name} is damaged ({_first_line(error)}) and skipped",
                 stacklevel=2,
             )
     if steps:
         raise CommandError(
-            f"no checkpoint in {folder} is whole: move {folder.parent} away to begin again, or "
-            "choose another folder with --out"
+            f"all checkpoints in {folder} are damaged: move {folder.parent} away to start again, "
+            "or choose another folder with --out"
         )
     return None
 
 
+def has_checkpoint(folder: Path) -> bool:
+    """Whether there is a checkpoint, complete or damaged."""
+    return bool(_steps(folder))
+
+
 def clear_leftovers(folder: Path) -> None:
-    """Remove what writers that were killed left behind."""
+    """Remove the unfinished files of writers that were killed."""
     for part in folder.glob(".*.part"):
         _clear(part)
 
 
 def newest_weights(folder: Path) -> Path | None:
-    """The weights of the newest checkpoint whose files are as they were written."""
+    """The weights of the newest checkpoint whose checksums are right."""
     for name in reversed(_steps(folder)):
         try:
             _check_sums(folder / name)
@@ -106,7 +111,7 @@ def _load(path: Path) -> Checkpoint:
     _check_sums(path)
     state = torch.load(path / FILES[1], map_location="cpu", weights_only=True)
     if state.get("schema") != SCHEMA:
-        raise ValueError(f"its schema is {state.get('schema')}, and this version reads {SCHEMA}")
+        raise ValueError(f"its schema is {state.get('schema')}, this version reads {SCHEMA}")
     return Checkpoint(read_weights(path / FILES[0])[0], state)
 
 
@@ -125,7 +130,7 @@ def _steps(folder: Path) -> list[str]:
 
 
 def _superseded(steps: list[str], newest: int) -> list[str]:
-    """All but the last two up to the newest; later ones can only be damaged and passed over."""
+    """All but the last two up to the newest; later ones are damaged, or they would be loaded."""
     later = [step for step in steps if int(step) > newest]
     return [*later, *[step for step in steps if int(step) <= newest][:-KEPT]]
 
@@ -138,7 +143,7 @@ def _not_written(folder: Path, error: Exception) -> str:
     why = "its disk is full" if full else _first_line(error)
     sentence = f"no checkpoint could be written to {folder}: {why}"
     if _steps(folder):
-        sentence += "; the one before is kept, and the same command goes on from it"
+        sentence += "; the previous one is kept, and the same command resumes from it"
     return sentence
 
 

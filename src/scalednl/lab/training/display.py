@@ -1,4 +1,4 @@
-"""What a person sees of a run: a bar on a terminal, one line an epoch everywhere."""
+"""The progress of a run: one line per epoch, and a bar on a terminal."""
 
 import sys
 
@@ -10,14 +10,14 @@ from scalednl.lab.records.run import Epoch
 
 
 class Display:
-    """Lines on standard output, and a bar for the current epoch if somebody is watching."""
+    """Lines on standard output, and on a terminal a bar for the current epoch."""
 
     def __init__(self, epochs: int, quiet: bool = False) -> None:
         self._epochs, self._quiet = epochs, quiet
         self._bar: Progress | None = None
 
     def begin_epoch(self, epoch: int, steps: int, done: int) -> None:
-        """Start the bar at the step a run goes on from."""
+        """Start the bar, with so many steps already done."""
         if self._quiet or not sys.stdout.isatty():
             return
         self._bar = Progress(
@@ -33,20 +33,20 @@ class Display:
         self._bar.start()
 
     def step(self, loss: float | None) -> None:
-        """One step done."""
+        """Advance the bar by a step."""
         if self._bar is not None:
             task = self._bar.tasks[0].id
             text = {} if loss is None else {"loss": f"loss {loss:.3f}"}
             self._bar.update(task, advance=1, **text)  # type: ignore[arg-type]
 
     def end_epoch(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
 
     def epoch(self, record: Epoch, seconds_left: float) -> None:
-        """The line of a finished epoch."""
+        """Print the line of a finished epoch."""
         if self._quiet:
             return
         width = len(str(self._epochs))
@@ -60,6 +60,6 @@ class Display:
         )
 
     def say(self, text: str) -> None:
-        """Anything else."""
+        """Print any other line."""
         if not self._quiet:
             emit(text)

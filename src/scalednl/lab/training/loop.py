@@ -1,8 +1,9 @@
-"""The training loop: steps, tests, checkpoints, and every way to end."""
+"""The training loop: steps, tests, checkpoints, and the ways it can end."""
 
 import math
 import time
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -22,25 +23,58 @@ from scalednl.lab.training.checkpoint import Checkpoint
 from scalednl.lab.training.display import Display
 from scalednl.lab.training.evaluate import Evaluation, evaluate, sum_over_ranks, test_batches
 from scalednl.lab.training.recalibrate import recalibrated
-from scalednl.lab.training.run_state import Progress
 from scalednl.lab.training.schedule import learning_rate
 from scalednl.lab.training.setup import train_crop
 from scalednl.models.residual import ResidualNetwork
 
 GPU_STEPS = 50
-"""Steps between two looks at the loss where looking waits for a GPU"""
+"""Steps between two readings of the loss, because reading it waits for the GPU"""
 
 
 class DivergedError(Exception):
-    """The loss is no longer a number."""
+    """The loss is no longer finite."""
+
+
+@dataclass
+class TrainState:
+    """How far a training is; `epoch` and `step` are those that come next."""
+
+    epoch: int = 0
+    step: int = 0
+    """Of this epoch"""
+    global_step: int = 0
+    seconds: float = 0.0
+    """For training and testing, over all sessions"""
+    train_seconds: float = 0.0
+    """For training steps alone"""
+    epoch_seconds: float = 0.0
+    """For this epoch's steps so far"""
+    loss_sum: float = 0.0
+    """Over this epoch's images so far, on all ranks"""
+    wrong: int = 0
+    """Misclassified images of this epoch so far"""
+    seen: int = 0
+    sessions: int = 1
+    """Processes that worked on this run, one after the other"""
+    epochs: list[Epoch] = field(default_factory=list)
+    """The record of every finished epoch"""
+
+    def count_time(self, since: float) -> float:
+        """Add the time of a training step since `since`; returns the time now."""
+        now = time.perf_counter()
+        self.seconds += now - since
+        self.train_seconds += now - since
+        self.epoch_seconds += now - since
+        return now
+
+    def begin_epoch(self) -> None:
+        """Reset the sums of the previous epoch."""
+        self.step = self.seen = self.wrong = 0
+        self.loss_sum = self.epoch_seconds = 0.0
 
 
 class Trainer:
-    """An experiment at work.
-
-    Its owner decides when a checkpoint is due, and what becomes of it and of a finished epoch's
-    record.
-    """
+    """Trains an experiment; a `Callback` stores its checkpoints and records."""
 
     def __init__(
         self,
@@ -52,7 +86,7 @@ class Trainer:
         compiled: bool = False,
     ) -> None:
         self.experiment, self.network, self.fabric = experiment, network, fabric
-        self.progress = Progress()
+        self.state = TrainState()
         share: dict[str, Any] = {
             "rank": fabric.global_rank,
             "world": fabric.world_size,
@@ -82,59 +116,57 @@ class Trainer:
         self._sums = self._sums.to(fabric.device)
         self._losses: list[Tensor] = []
         self.predictions: Tensor | None = None
-        """Of the last test in this session"""
+        """Of the last test in this process"""
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Go on from a checkpoint as if nothing had happened."""
+        """Continue from a checkpoint, to the same bits as without the interruption."""
         try:
             self.network.load_state_dict(checkpoint.weights)
             self._optimizer.load_state_dict(checkpoint.state["optimizer"])
         except (RuntimeError, ValueError) as error:
-            raise CommandError("the checkpoint is one of another network") from error
+            raise CommandError("the checkpoint belongs to another network") from error
         self.fabric.strategy.precision.load_state_dict(checkpoint.state["precision"])
         torch.set_rng_state(checkpoint.state["rng"])
         if "rng_cuda" in checkpoint.state and self.fabric.device.type == "cuda":
             torch.cuda.set_rng_state(checkpoint.state["rng_cuda"], self.fabric.device)
-        self.progress = msgspec.convert(checkpoint.state["progress"], Progress)
-        self.progress.sessions += 1
+        self.state = msgspec.convert(checkpoint.state["progress"], TrainState)
+        self.state.sessions += 1
 
-    def state(self) -> dict[str, Any]:
-        """All that `restore` needs beside the weights."""
-        state = {
+    def checkpoint_state(self) -> dict[str, Any]:
+        """Everything that `restore` needs beside the weights."""
+        values = {
             "optimizer": self._optimizer.state_dict(),
             "precision": self.fabric.strategy.precision.state_dict(),
             "rng": torch.get_rng_state(),
-            "progress": self.progress.as_dict(),
+            "progress": asdict(self.state),
         }
         if self.fabric.device.type == "cuda":
-            state["rng_cuda"] = torch.cuda.get_rng_state(self.fabric.device)
-        return state
+            values["rng_cuda"] = torch.cuda.get_rng_state(self.fabric.device)
+        return values
 
-    def run(self, owner: "Owner", stop: StopRequest, display: Display) -> Status:
-        """Train to the end, to divergence, or to a signal."""
+    def run(self, callback: "Callback", stop: StopRequest, display: Display) -> Status:
+        """Train until all epochs are done, the loss diverges, or a signal comes."""
         steps = len(self.batches)
         try:
-            while self.progress.epoch < self.experiment.epochs:
-                display.begin_epoch(self.progress.epoch, steps, self.progress.step)
-                stopped = self.train_epoch(owner, stop, display)
+            while self.state.epoch < self.experiment.epochs:
+                display.begin_epoch(self.state.epoch, steps, self.state.step)
+                stopped = self.train_epoch(callback, stop, display)
                 display.end_epoch()
                 if stopped:
                     return "interrupted"
-                self._finish_epoch(owner, display)
+                self._finish_epoch(callback, display)
         except DivergedError:
             display.end_epoch()
             return "diverged"
         return "finished"
 
     def train_step(self, batch: Batch) -> Tensor:
-        """Forward, backward and update of one batch; the sum of its losses on this rank."""
-        rate = learning_rate(
-            self.experiment, self.progress.epoch, self.progress.step, len(self.batches)
-        )
+        """Forward, backward and update of one batch; returns its mean loss on this rank."""
+        rate = learning_rate(self.experiment, self.state.epoch, self.state.step, len(self.batches))
         for group in self._optimizer.param_groups:
             group["lr"] = rate
-        # The mean over the whole batch, whatever part of it this rank has; averaging over ranks
-        # divides by their number.
+        # The mean over the complete batch, whatever share of it this rank has; averaging gradients
+        # over ranks divides by their number.
         factor = self.fabric.world_size / batch.count
         parts = min(self.experiment.accumulate, len(batch.labels))
         images, labels = (tensor.tensor_split(parts) for tensor in (batch.images, batch.labels))
@@ -157,31 +189,31 @@ class Trainer:
         return total / len(batch.labels)
 
     def _syncing(self, last: bool) -> AbstractContextManager[None]:
-        """Ranks exchange gradients with the last part of a batch."""
+        """Ranks exchange gradients in the last part of a batch only."""
         if last or self.fabric.world_size == 1:
             return nullcontext()
         return self.fabric.no_backward_sync(self._model)
 
-    def train_epoch(self, owner: "Owner", stop: StopRequest, display: Display) -> bool:
-        """The rest of the current epoch; whether a signal cut it short."""
+    def train_epoch(self, callback: "Callback", stop: StopRequest, display: Display) -> bool:
+        """Train the rest of the current epoch; returns whether a signal interrupted it."""
         self._model.train()
-        progress = self.progress
+        state = self.state
         clock = time.perf_counter()
-        for batch in self.batches.epoch(progress.epoch, progress.step):
+        for batch in self.batches.epoch(state.epoch, state.step):
             self._losses.append(self.train_step(batch))
-            progress.step += 1
-            progress.global_step += 1
-            progress.seen += batch.count
-            ended = progress.step == len(self.batches)
+            state.step += 1
+            state.global_step += 1
+            state.seen += batch.count
+            ended = state.step == len(self.batches)
             look = ended or len(self._losses) >= self._interval
             display.step(self._losses[-1].item() if look else None)
-            clock = progress.count_time(clock)
+            clock = state.count_time(clock)
             if not look:
                 continue
-            signal, save = self._agree(stop, owner)
+            signal, save = self._agree(stop, callback)
             if signal or save:
                 self._collect()
-                owner.save(self)
+                callback.save(self)
                 clock = time.perf_counter()
             if signal:
                 stop.signal = signal
@@ -189,85 +221,85 @@ class Trainer:
         self._collect()
         return False
 
-    def _agree(self, stop: StopRequest, owner: "Owner") -> tuple[int, int]:
-        """Signal, and whether to save, of any rank; an error if any rank's loss is not finite."""
+    def _agree(self, stop: StopRequest, callback: "Callback") -> tuple[int, int]:
+        """The signal of any rank, and whether to save; raises if a rank's loss is not finite."""
         bad = ~torch.isfinite(torch.stack(self._losses))
-        # Steps back from here to the first bad one, 0 if there is none.
+        # Steps from the first bad one to here, 0 if there is none.
         back = len(bad) - int(bad.int().argmax()) if bad.any() else 0
         self._losses.clear()
-        asked = torch.tensor([stop.signal, int(owner.wants_save()), back])
+        asked = torch.tensor([stop.signal, int(callback.is_save_due()), back])
         if self.fabric.world_size > 1:
             asked = asked.to(self.fabric.device)
             torch.distributed.all_reduce(asked, torch.distributed.ReduceOp.MAX)
         signal, save, back = asked.tolist()
         if back:
-            self.progress.step -= back
-            self.progress.global_step -= back
+            self.state.step -= back
+            self.state.global_step -= back
             raise DivergedError
         return signal, save
 
     def _collect(self) -> None:
-        """Move the sums since the last time into the progress, over all ranks."""
+        """Add the sums since the last time, over all ranks, to the state."""
         sum_over_ranks(self._sums)
-        self.progress.loss_sum += self._sums[0].item()
-        self.progress.wrong += int(self._sums[1].item())
+        self.state.loss_sum += self._sums[0].item()
+        self.state.wrong += int(self._sums[1].item())
         self._sums.zero_()
 
     def _evaluated(self) -> Evaluation:
-        """The test; with recalibrated statistics, which stay after the last epoch, if asked for."""
-        count, epoch = self.experiment.recalibrate, self.progress.epoch
+        """Test, with recalibrated statistics if asked for; after the last epoch these stay."""
+        count, epoch = self.experiment.recalibrate, self.state.epoch
         if not count:
             return evaluate(self._model, self._tests, self._classes)
-        # The epoch's own first batches, as they were trained on.
+        # The first batches of this epoch, as they were trained on.
         batches = (batch.images for batch in islice(self.batches.epoch(epoch), count))
         last = epoch + 1 == self.experiment.epochs
         with recalibrated(self._model, batches, keep=last):
             return evaluate(self._model, self._tests, self._classes)
 
-    def _finish_epoch(self, owner: "Owner", display: Display) -> None:
-        progress = self.progress
+    def _finish_epoch(self, callback: "Callback", display: Display) -> None:
+        state = self.state
         test = self._test()
         record = Epoch(
-            epoch=progress.epoch,
+            epoch=state.epoch,
             lr=self._optimizer.param_groups[0]["lr"],
-            train_loss=progress.loss_sum / progress.seen,
-            train_error_pct=100 * progress.wrong / progress.seen,
+            train_loss=state.loss_sum / state.seen,
+            train_error_pct=100 * state.wrong / state.seen,
             test_loss=None if test is None else test.loss,
             test_error_pct=None if test is None else test.error_pct,
             class_error_pct=None if test is None else tuple(test.class_error_pct),
-            seconds=progress.seconds,
-            images_per_second=progress.seen / max(1e-9, progress.epoch_seconds),
+            seconds=state.seconds,
+            images_per_second=state.seen / max(1e-9, state.epoch_seconds),
         )
-        progress.epochs.append(record)
-        progress.epoch += 1
-        progress.begin_epoch()
-        left = progress.seconds / progress.epoch * (self.experiment.epochs - progress.epoch)
+        state.epochs.append(record)
+        state.epoch += 1
+        state.begin_epoch()
+        left = state.seconds / state.epoch * (self.experiment.epochs - state.epoch)
         display.epoch(record, left)
-        owner.record(self)
-        owner.save(self)
+        callback.record(self)
+        callback.save(self)
 
     def _test(self) -> Evaluation | None:
-        """The test after this epoch; None where there is none."""
-        if not self.experiment.is_tested_after(self.progress.epoch):
+        """The test after this epoch; None if the experiment has none there."""
+        if not self.experiment.is_tested_after(self.state.epoch):
             return None
         start = time.perf_counter()
         found = self._evaluated()
-        self.progress.seconds += time.perf_counter() - start
+        self.state.seconds += time.perf_counter() - start
         if not math.isfinite(found.loss):
             raise DivergedError
         self.predictions = found.predictions
         return found
 
 
-class Owner:
-    """Who keeps what a trainer makes; this one keeps nothing."""
+class Callback:
+    """Stores what a trainer makes; this base class stores nothing."""
 
-    def wants_save(self) -> bool:
-        """Whether it is time for a checkpoint in the middle of an epoch."""
+    def is_save_due(self) -> bool:
+        """Whether it is time for a checkpoint within an epoch."""
         return False
 
     def save(self, trainer: Trainer) -> None:
-        """Keep a checkpoint."""
+        """Store a checkpoint."""
 
     def record(self, trainer: Trainer) -> None:
-        """Keep the record of the epoch that has just ended."""
+        """Store the record of the epoch that has just ended."""

@@ -1,30 +1,31 @@
-"""One experiment in one run directory: begun, gone on with, or found finished."""
+"""One experiment in one run directory: started, resumed, or found finished."""
 
 import warnings
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
+
+import torch
 
 from scalednl.errors import CommandError, UsageError
 from scalednl.files import writing_to
 from scalednl.lab.config import Experiment, RunSettings
 from scalednl.lab.machine import use_threads
-from scalednl.lab.records.run import Result, RunFolder, Status
+from scalednl.lab.records.run import Result, RunFolder, RunSetup, Status
 from scalednl.lab.signals import watching_signals
+from scalednl.lab.training.checkpoint import has_checkpoint, load_checkpoint
 from scalednl.lab.training.devices import is_first_process, launch, make_fabric
 from scalednl.lab.training.display import Display
 from scalednl.lab.training.loop import Trainer
-from scalednl.lab.training.run_writer import Keeper
+from scalednl.lab.training.run_writer import RunWriter
 from scalednl.lab.training.setup import (
     check_batch,
     experiment_data,
     initial_model,
     load_pretrained,
 )
-from scalednl.lab.training.tensorboard import Events
 
-NOTICE = b"\nStopping after this step; the run can go on later. Once more to leave at once.\n"
+NOTICE = b"\nStopping after this step; the run can be resumed. Interrupt again to end at once.\n"
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Outcome:
     status: Status
     result: Result
     signal: int = 0
-    """What interrupted it"""
+    """The signal that interrupted it"""
 
 
 def run(
@@ -45,50 +46,54 @@ def run(
     root: Path | None = None,
     quiet: bool = False,
 ) -> Outcome:
-    """Train an experiment into a run directory, from where it stands there.
+    """Train an experiment into a run directory, resuming what is there.
 
-    The result is the same, to the bit, however often it was interrupted on the way.
+    The result is the same to the bit, however often it was interrupted.
     """
     settings = settings or RunSettings()
     folder = RunFolder(path)
-    before = _before(folder, experiment)
-    if before is not None:
-        return before
+    ended = _ended(folder, experiment)
+    if ended is not None:
+        return ended
     use_threads(settings.threads)
     # Whatever cannot work fails here, before anything is written.
     data = experiment_data(experiment, root)
     network = initial_model(experiment, len(data.class_names))
-    if experiment.finetune and not folder.exists():
+    if experiment.finetune and not has_checkpoint(folder.checkpoints):
         load_pretrained(network, experiment)
     fabric = make_fabric(settings)
     check_batch(experiment, data, fabric.world_size)
     with ExitStack() as held:
         stop = held.enter_context(watching_signals(NOTICE if is_first_process() else b""))
         if is_first_process():
-            _make(folder)
+            with writing_to(path):
+                path.mkdir(parents=True, exist_ok=True)
+                (path / ".lock").touch()
             held.enter_context(folder.locked())
-            before = _before(folder, experiment)
-            if before is not None:
-                return before
+            ended = _ended(folder, experiment)
+            if ended is not None:
+                return ended
         launch(fabric)
         # A launcher may have set its own number.
         use_threads(settings.threads)
         display = Display(experiment.epochs, quiet or fabric.global_rank != 0)
         trainer = Trainer(experiment, data, network, fabric, compiled=settings.compile)
-        events = held.enter_context(_events(folder, settings, fabric.global_rank))
-        keeper = Keeper(folder, settings, trainer, data, display, events, root)
-        keeper.begin()
-        status = trainer.run(keeper, stop, display)
-        result = keeper.finish(status)
+        writer = held.enter_context(closing(RunWriter(folder, settings, trainer, data, root)))
+        resumed = _resume(trainer, folder, writer.setup(), display)
+        _check_ranks(trainer, path)
+        writer.begin(resumed=resumed)
+        fabric.barrier()
+        status = trainer.run(writer, stop, display)
+        result = writer.finish(status)
     return Outcome(status, result, stop.signal)
 
 
-def _before(folder: RunFolder, experiment: Experiment) -> Outcome | None:
-    """The outcome of a run that has ended here; an error if another experiment lives here."""
+def _ended(folder: RunFolder, experiment: Experiment) -> Outcome | None:
+    """The outcome of a run that has ended here; raises if the folder has another experiment."""
     if not folder.exists():
         if folder.checkpoints.exists():
             raise CommandError(
-                f"{folder.path} has checkpoints but no config.json to say what they are of: choose "
+                f"{folder.path} has checkpoints but no config.json that describes them: choose "
                 "another folder with --out"
             )
         return None
@@ -108,19 +113,47 @@ def _before(folder: RunFolder, experiment: Experiment) -> Outcome | None:
     return None
 
 
-def _make(folder: RunFolder) -> None:
-    with writing_to(folder.path):
-        folder.path.mkdir(parents=True, exist_ok=True)
-        (folder.path / ".lock").touch()
+def _resume(trainer: Trainer, folder: RunFolder, setup: RunSetup, display: Display) -> bool:
+    """Restore the last checkpoint; returns whether there is one."""
+    checkpoint = load_checkpoint(folder.checkpoints)
+    if checkpoint is None:
+        return False
+    _compare(folder, setup, display)
+    trainer.restore(checkpoint)
+    display.say(
+        f"{folder.path}: resuming at epoch {trainer.state.epoch + 1}, "
+        f"step {trainer.state.step + 1} of {len(trainer.batches)}"
+    )
+    return True
 
 
-@contextmanager
-def _events(folder: RunFolder, settings: RunSettings, rank: int) -> Iterator[Events | None]:
-    if rank or not settings.tensorboard:
-        yield None
-        return
-    events = Events(folder.path)
-    try:
-        yield events
-    finally:
-        events.close()
+def _compare(folder: RunFolder, setup: RunSetup, display: Display) -> None:
+    """Raise if the setup makes it another experiment; report what changes its last digits."""
+    _, before = folder.read_config()
+    for name in ("precision", "train_images", "test_images"):
+        old, new = getattr(before, name), getattr(setup, name)
+        if old != new:
+            raise UsageError(
+                f"{folder.path} was started with {name} {old} and cannot be resumed with {new}"
+            )
+    for name in ("device", "world", "threads"):
+        old, new = getattr(before, name), getattr(setup, name)
+        if old != new:
+            display.say(
+                f"started with {name} {old}, resumed with {new}: the last digits of the result "
+                "depend on this"
+            )
+
+
+def _check_ranks(trainer: Trainer, path: Path) -> None:
+    """Raise unless all ranks have read the same checkpoint, before rank 0 writes another."""
+    fabric = trainer.fabric
+    if fabric.world_size > 1:
+        step = torch.tensor([trainer.state.global_step], device=fabric.device)
+        steps = [torch.zeros_like(step) for _ in range(fabric.world_size)]
+        torch.distributed.all_gather(steps, step)
+        if len({int(found) for found in steps}) > 1:
+            raise CommandError(
+                f"the processes see different checkpoints in {path}: choose a folder with --out "
+                "that all machines share"
+            )

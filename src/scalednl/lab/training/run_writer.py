@@ -1,15 +1,15 @@
-"""Who writes the run directory while a trainer works."""
+"""Writes the run directory during training."""
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from scalednl.errors import CommandError, UsageError
-from scalednl.files import sha256_of
+from scalednl.files import sha256_of, writing_to
 from scalednl.lab.config import RunSettings
 from scalednl.lab.console import duration
 from scalednl.lab.data import ImageData
@@ -24,16 +24,17 @@ from scalednl.lab.records.run import (
     RunSetup,
     Status,
 )
-from scalednl.lab.training.checkpoint import clear_leftovers, load_checkpoint, save_checkpoint
-from scalednl.lab.training.display import Display
-from scalednl.lab.training.loop import Owner, Trainer
-from scalednl.lab.training.setup import load_pretrained, pretrained_file
-from scalednl.lab.training.tensorboard import Events
+from scalednl.lab.training.checkpoint import clear_leftovers, save_checkpoint
+from scalednl.lab.training.loop import Callback, Trainer
+from scalednl.lab.training.setup import pretrained_file
 from scalednl.models.weights import save_model
 
+CURVES = ("train_loss", "train_error_pct", "test_loss", "test_error_pct", "lr", "images_per_second")
+"""What TensorBoard shows"""
 
-class Keeper(Owner):
-    """Writes the run directory; on ranks other than 0 it only keeps time."""
+
+class RunWriter(Callback):
+    """Writes checkpoints, records and TensorBoard events; ranks other than 0 write nothing."""
 
     def __init__(
         self,
@@ -41,97 +42,72 @@ class Keeper(Owner):
         settings: RunSettings,
         trainer: Trainer,
         data: ImageData,
-        display: Display,
-        events: Events | None,
         root: Path | None,
     ) -> None:
-        self._folder, self._settings, self._display = folder, settings, display
-        self._trainer, self._data, self._events = trainer, data, events
-        self._root = root
+        self._folder, self._settings, self._root = folder, settings, root
+        self._trainer, self._data = trainer, data
         self._writes = trainer.fabric.global_rank == 0
         self._origin = origin(torch.get_num_threads())
         self._saved = time.monotonic()
+        self._events: Any = None
 
-    def begin(self) -> None:
-        """Go on from the last checkpoint, or write down what begins."""
+    def begin(self, *, resumed: bool) -> None:
+        """Write the first checkpoint and records of a new run; remove leftovers of killed ones."""
+        if not self._writes:
+            return
         trainer, folder = self._trainer, self._folder
-        checkpoint = load_checkpoint(folder.checkpoints)
-        if checkpoint is not None:
-            self._compare_with_before()
-            trainer.restore(checkpoint)
-            progress = trainer.progress
-            self._display.say(
-                f"{folder.path}: going on with epoch {progress.epoch + 1}, "
-                f"step {progress.step + 1} of {len(trainer.batches)}"
-            )
-        elif trainer.experiment.finetune:
-            load_pretrained(trainer.network, trainer.experiment)
-        self._check_all_ranks_have_the_same()
-        if self._writes:
-            with writing(folder.path):
-                clear_leftovers(folder.path)
-                clear_leftovers(folder.checkpoints)
-                if checkpoint is None:
-                    folder.write_config(trainer.experiment, self._first_setup())
-            if checkpoint is None:
-                self.save(trainer)
-            self._write_records("running")
-        trainer.fabric.barrier()
+        with self._writing():
+            clear_leftovers(folder.path)
+            clear_leftovers(folder.checkpoints)
+            if not resumed:
+                folder.write_config(trainer.experiment, self._first_setup())
+        if not resumed:
+            self.save(trainer)
+        self._write_records("running")
 
-    def _check_all_ranks_have_the_same(self) -> None:
-        """All ranks must have read the same checkpoint, before rank 0 writes another."""
-        fabric = self._trainer.fabric
-        if fabric.world_size > 1:
-            step = torch.tensor([self._trainer.progress.global_step], device=fabric.device)
-            steps = [torch.zeros_like(step) for _ in range(fabric.world_size)]
-            torch.distributed.all_gather(steps, step)
-            if len({int(found) for found in steps}) > 1:
-                raise CommandError(
-                    f"the processes see different checkpoints in {self._folder.path}: it must lie "
-                    "where all machines see it"
-                )
-
-    def _write_records(self, status: Status) -> None:
-        with writing(self._folder.path):
-            self._folder.write_epochs(self._trainer.progress.epochs)
-            self._folder.write_result(self._result(status))
-
-    def wants_save(self) -> bool:
-        """Every so many minutes."""
+    def is_save_due(self) -> bool:
+        """Whether so many minutes have passed since the last checkpoint."""
         return self._writes and (
             time.monotonic() - self._saved >= 60 * self._settings.checkpoint_minutes
         )
 
     def save(self, trainer: Trainer) -> None:
-        """A checkpoint of this very step."""
+        """Write a checkpoint of the current step."""
         self._saved = time.monotonic()
         if self._writes:
-            folder, step = self._folder.checkpoints, trainer.progress.global_step
-            save_checkpoint(folder, step, trainer.network, trainer.state())
+            folder, step = self._folder.checkpoints, trainer.state.global_step
+            save_checkpoint(folder, step, trainer.network, trainer.checkpoint_state())
 
     def record(self, trainer: Trainer) -> None:
-        """The epoch's line, predictions, the result so far, and points for TensorBoard."""
-        if self._writes:
-            if trainer.predictions is not None:
-                with writing(self._folder.path):
-                    classes = trainer.predictions.numpy()
-                    self._folder.write_predictions(classes, len(self._data.class_names))
-            self._write_records("running")
-            if self._events is not None:
-                with writing(self._folder.path):
-                    self._events.epoch(trainer.progress.epochs[-1], trainer.progress.global_step)
+        """Write predictions, the epochs' records, the result so far, and events."""
+        if not self._writes:
+            return
+        if trainer.predictions is not None:
+            with self._writing():
+                classes = trainer.predictions.numpy()
+                self._folder.write_predictions(classes, len(self._data.class_names))
+        self._write_records("running")
+        if self._settings.tensorboard:
+            with self._writing():
+                self._write_events(trainer.state.epochs[-1], trainer.state.global_step)
 
     def finish(self, status: Status) -> Result:
-        """The last result; the weights beside it when all epochs are done."""
+        """Write the last result, and the weights when all epochs are done."""
         if self._writes:
             if status == "finished":
-                with writing(self._folder.path):
+                with self._writing():
                     save_model(self._trainer.network, self._folder.weights)
             self._write_records(status)
         self._trainer.fabric.barrier()
         return self._result(status)
 
-    def _setup(self) -> RunSetup:
+    def close(self) -> None:
+        """Flush the events."""
+        if self._events is not None:
+            self._events.close()
+
+    def setup(self) -> RunSetup:
+        """How this process runs the experiment."""
         fabric = self._trainer.fabric
         return RunSetup(
             settings=self._settings.as_dict(),
@@ -147,34 +123,37 @@ class Keeper(Owner):
         )
 
     def _first_setup(self) -> RunSetup:
-        """The setup with the weights that the run begins from, if it begins from any."""
+        """The setup, with the weights that a fine-tuned run starts from."""
         experiment = self._trainer.experiment
         if not experiment.finetune:
-            return self._setup()
-        return replace(self._setup(), weights_sha256=sha256_of(pretrained_file(experiment)))
+            return self.setup()
+        return replace(self.setup(), weights_sha256=sha256_of(pretrained_file(experiment)))
 
-    def _compare_with_before(self) -> None:
-        """Refuse what would make another experiment of it; tell what changes its last digits."""
-        _, before = self._folder.read_config()
-        now = self._setup()
-        for name in ("precision", "train_images", "test_images"):
-            old, new = getattr(before, name), getattr(now, name)
-            if old != new:
-                raise UsageError(
-                    f"{self._folder.path} was begun with {name} {old} and cannot go on with {new}"
-                )
-        for name in ("device", "world", "threads"):
-            old, new = getattr(before, name), getattr(now, name)
-            if old != new:
-                self._display.say(
-                    f"begun with {name} {old}, going on with {new}: the last digits of the result "
-                    "will depend on that"
-                )
+    def _write_records(self, status: Status) -> None:
+        with self._writing():
+            self._folder.write_epochs(self._trainer.state.epochs)
+            self._folder.write_result(self._result(status))
+
+    def _write_events(self, epoch: Epoch, step: int) -> None:
+        """One point per curve; a resumed run overwrites the points of steps it repeats."""
+        if self._events is None:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._events = SummaryWriter(str(self._folder.path), purge_step=step)
+        for name in CURVES:
+            value = getattr(epoch, name)
+            if value is not None:
+                self._events.add_scalar(name, value, step)
+        self._events.flush()
+
+    def _writing(self) -> AbstractContextManager[None]:
+        advice = "the last checkpoint is kept, and the same command resumes from it"
+        return writing_to(self._folder.path, advice)
 
     def _result(self, status: Status) -> Result:
-        trainer, progress = self._trainer, self._trainer.progress
-        images = progress.epoch * trainer.batches.images + progress.seen
-        tested = [epoch for epoch in progress.epochs if epoch.test_error_pct is not None]
+        trainer, state = self._trainer, self._trainer.state
+        images = state.epoch * trainer.batches.images + state.seen
+        tested = [epoch for epoch in state.epochs if epoch.test_error_pct is not None]
         last = tested[-1] if tested else None
         return Result(
             status=status,
@@ -182,38 +161,26 @@ class Keeper(Owner):
             seed=trainer.experiment.seed,
             test_error_pct=_errors(tested),
             test_loss=None if last is None else last.test_loss,
-            train_loss=progress.epochs[-1].train_loss if progress.epochs else None,
+            train_loss=state.epochs[-1].train_loss if state.epochs else None,
             class_error_pct=None if last is None else _by_class(last, self._data.class_names),
-            epochs=progress.epoch,
-            steps=progress.global_step,
+            epochs=state.epoch,
+            steps=state.global_step,
             diverged_at=(
-                Position(progress.epoch, progress.step, progress.global_step)
+                Position(state.epoch, state.step, state.global_step)
                 if status == "diverged"
                 else None
             ),
-            seconds=progress.seconds,
-            images_per_second=images / max(1e-9, progress.train_seconds),
+            seconds=state.seconds,
+            images_per_second=images / max(1e-9, state.train_seconds),
             peak_memory_mb=_megabytes(peak_bytes(str(trainer.fabric.device))),
             parameters=sum(p.numel() for p in trainer.network.parameters()),
-            sessions=progress.sessions,
+            sessions=state.sessions,
             origin=self._origin,
         )
 
 
-@contextmanager
-def writing(folder: Path) -> Iterator[None]:
-    """Turn what the disk says into a sentence."""
-    try:
-        yield
-    except OSError as error:
-        raise CommandError(
-            f"{folder} could not be written ({error.strerror or error}): what was saved is kept, "
-            "and the same command goes on from it"
-        ) from error
-
-
 def _errors(tested: Sequence[Epoch]) -> ErrorSummary:
-    """Last first, best beside it; all None before the first test."""
+    """The last error and the best; all None before the first test."""
     errors = [epoch.test_error_pct for epoch in tested if epoch.test_error_pct is not None]
     if not errors:
         return ErrorSummary()

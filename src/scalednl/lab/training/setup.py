@@ -9,13 +9,12 @@ from scalednl.lab.config import Experiment
 from scalednl.lab.config.data_sets import DATA_SETS
 from scalednl.lab.data import ImageData, load_data
 from scalednl.lab.data.augment import CentreCrop, Crop, PaddedCrop, ResizedCrop
+from scalednl.lab.recipes import PRETRAIN
 from scalednl.lab.seeds import derive_seed
 from scalednl.lab.training.trained import weights_file
 from scalednl.models.registry import create_model
 from scalednl.models.residual import ResidualNetwork
 from scalednl.models.weights import read_weights
-
-PRETRAIN = "tiny-preresnet50-plain-pretrain"
 
 
 def experiment_data(experiment: Experiment, root: Path | None) -> ImageData:

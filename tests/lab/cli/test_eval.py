@@ -1,0 +1,46 @@
+"""`scalednl eval` as a person meets it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.lab.attention.builders import made_run
+from tests.support import call_scalednl
+
+
+def test_a_run_and_its_weights_have_one_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Text and JSON show the same numbers; --classes adds one line per class, --limit is kept."""
+    run = made_run(tmp_path / "run")
+    code, text = call_scalednl(monkeypatch, capsys, "eval", str(run), "--json")
+    assert code == 0, text
+    found = json.loads(text)
+    assert (found["data"], found["images"]) == ("pairs", 40)
+    code, text = call_scalednl(monkeypatch, capsys, "eval", str(run), "--classes")
+    assert f"test error {found['test_error_pct']:.2f} %" in text.splitlines()[0]
+    assert len(text.splitlines()) == 1 + len(found["class_error_pct"])
+    code, text = call_scalednl(monkeypatch, capsys, "eval", str(run), "--limit", "20", "--json")
+    assert json.loads(text)["images"] == 20
+
+
+def test_eval_names_what_it_cannot_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing there, no weights in a folder, no data set named, another number of classes."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "bad.safetensors").write_bytes(b"hello")
+    cases = [
+        ([str(tmp_path / "none"), "--data", "pairs"], 1, "does not exist"),
+        ([str(tmp_path / "none")], 2, "add --data NAME"),
+        ([str(tmp_path / "none"), "--limit", "0"], 2, "--limit must be at least 1, got 0"),
+        (["x" * 300, "--data", "pairs"], 1, "cannot be read"),
+        ([str(tmp_path / "empty"), "--data", "pairs"], 1, "contains no weights"),
+        ([str(tmp_path / "bad.safetensors"), "--data", "pairs"], 1, "not a whole safetensors file"),
+    ]
+    for arguments, code, said in cases:
+        found, text = call_scalednl(monkeypatch, capsys, "eval", *arguments)
+        assert found == code, text
+        assert said in text
+        assert len(text.splitlines()) == 1

@@ -1,0 +1,37 @@
+"""`scalednl export` as a person meets it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.lab.attention.builders import made_run
+from tests.support import call_scalednl, run_scalednl
+
+
+def test_a_run_is_exported_and_checked(tmp_path: Path) -> None:
+    """A run directory is enough; the file is written after it agreed at five sizes."""
+    run = made_run(tmp_path / "run", blocks=1)
+    found = run_scalednl("export", str(run), str(tmp_path / "net.pt2"), "--size", "16")
+    assert found.returncode == 0, found.stderr
+    assert (tmp_path / "net.pt2").is_file()
+    assert str(tmp_path / "net.pt2") in found.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["nowhere", "net.pt2"], 1, "nowhere does not exist"),
+        (["nowhere", "net.tflite"], 2, "net.tflite must end in .onnx or .pt2"),
+        (["nowhere", "net.pt2", "--size", "4"], 2, "--size must be at least 8, got 4"),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    code: int,
+    said: str,
+) -> None:
+    """Each names what was passed and what would work."""
+    found, text = call_scalednl(monkeypatch, capsys, "export", *arguments)
+    assert (found, text) == (code, f"scalednl: {said}\n")

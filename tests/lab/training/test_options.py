@@ -1,0 +1,61 @@
+"""Options that no recipe sets: label smoothing, compilation; and those of older files."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from scalednl.errors import UsageError
+from scalednl.lab.config import RunSettings
+from scalednl.lab.training.devices import make_fabric
+from scalednl.lab.training.loop import Trainer
+from scalednl.lab.training.run import run
+from scalednl.lab.training.setup import experiment_data, initial_model
+from scalednl.models.weights import load_model
+from tests.lab.training.builders import SETTINGS, small
+from tests.support import assert_close
+
+
+def test_label_smoothing_softens_the_target() -> None:
+    """The first step's loss is that of cross entropy with the same smoothing."""
+    experiment = small(label_smoothing=0.2)
+    data, model = experiment_data(experiment, None), initial_model(experiment, 4)
+    trainer = Trainer(experiment, data, model, make_fabric(SETTINGS))
+    batch = next(trainer.batches.epoch(0))
+    trainer.network.train()
+    expected = torch.nn.functional.cross_entropy(
+        initial_model(experiment, 4).train()(batch.images), batch.labels, label_smoothing=0.2
+    )
+    assert_close(trainer.train_step(batch), expected.detach(), 1e-4)
+    with pytest.raises(UsageError, match="--label-smoothing must be less than 1, got 1"):
+        small(label_smoothing=1.0)
+
+
+def test_a_compiled_network_leaves_a_plain_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """--compile trains what torch.compile returns; the stored weights load into a new network."""
+    real, compiled = torch.compile, []
+
+    def quick(model: Any) -> Any:
+        compiled.append(model)
+        return real(model, backend="eager")
+
+    monkeypatch.setattr(torch, "compile", quick)
+    run(small(epochs=1), tmp_path / "compiled", replace(SETTINGS, compile=True), quiet=True)
+    run(small(epochs=1), tmp_path / "plain", SETTINGS, quiet=True)
+    assert len(compiled) == 1
+    mine, plain = (
+        load_model(tmp_path / name / "weights.safetensors").state_dict()
+        for name in ("compiled", "plain")
+    )
+    for name, value in plain.items():
+        assert_close(mine[name].double(), value.double(), 1e-3, name)
+
+
+def test_settings_of_older_files_are_read() -> None:
+    """Options that are gone are ignored when a run is resumed."""
+    old = {**SETTINGS.as_dict(), "nodes": 1}
+    assert RunSettings.from_dict(old) == SETTINGS
