@@ -7,7 +7,7 @@ import pytest
 
 from scalednl.lab.recipes import recipes
 from tests.lab.training.builders import OPTIONS
-from tests.support import assert_refused, call_scalednl, run_scalednl
+from tests.support import assert_refused, run_scalednl
 
 
 def test_train_then_eval(tmp_path: Path) -> None:
