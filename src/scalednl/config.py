@@ -1,4 +1,4 @@
-"""Blocks and networks, as asked for."""
+"""Options of blocks and networks: frozen, checked when made, without torch."""
 
 from dataclasses import asdict, dataclass
 from typing import Any

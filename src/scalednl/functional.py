@@ -1,4 +1,4 @@
-"""Attention over embeddings as a function, for those who bring their own modules."""
+"""Attention over embeddings as functions, for modules of your own."""
 
 from scalednl.ops.attention import attention_map, nonlocal_attention
 

@@ -105,7 +105,7 @@ def test_rank_one_is_the_first_singular_value(softmax: bool, sizes: tuple[int, i
     """Energy and map agree with the singular value decomposition, to 1e-9."""
     theta, phi = (torch.randn(2, 3, n, 6, dtype=torch.float64) for n in sizes)
     maps = Factors(theta, phi, torch.rand(2, 3, dtype=torch.float64) + 0.5, softmax)
-    found, whole = rank_one(maps), maps.whole()
+    found, whole = rank_one(maps), maps.complete()
     values = torch.linalg.svdvals(whole)
     assert_close(found.energy, values[..., 0] ** 2 / values.square().sum(-1), 1e-9)
     u, sizes_, v = torch.linalg.svd(whole, full_matrices=False)

@@ -207,10 +207,8 @@ def test_models_that_cannot_be_captured() -> None:
     ):
         seen[0].map(0, 0)
     large = Factors(torch.zeros(8192, 1), torch.zeros(4096, 1), torch.ones(()), False)
-    with pytest.raises(
-        ValueError, match=r"8,192 queries x 4,096 keys .*\(128 MiB\).* ask for rows"
-    ):
-        large.whole()
+    with pytest.raises(ValueError, match=r"8,192 queries x 4,096 keys .*\(128 MiB\).* use rows"):
+        large.complete()
 
 
 def _rows_of_a_large_map() -> Any:

@@ -94,7 +94,7 @@ def test_the_fast_ways_agree_with_the_complete_map(
         found = score_maps(maps)
     tolerance = 3e-5 if dtype == torch.float32 else 1e-10
     for index in range(2):
-        whole = maps.at(index).whole().double()
+        whole = maps.at(index).complete().double()
         truth = _brute_force(whole, theta[index].double(), phi[index].double(), softmax)
         assert found.keys() == truth.keys()
         for name, value in truth.items():

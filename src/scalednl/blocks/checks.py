@@ -1,4 +1,4 @@
-"""What a block refuses, with sentences that repeat what it got and say what would work."""
+"""Checks of a block's input; errors repeat what was passed and what would work."""
 
 from collections.abc import Sequence
 

@@ -144,7 +144,7 @@ def add_gram(
 
 
 def reason_against_moments(norm: nn.Module | None, reduced: bool) -> str:
-    """Why `add_moments` cannot compute `norm`, or ""; `reduced` says if all ranks were added up."""
+    """Why `add_moments` cannot compute `norm`, or ""; `reduced`: the moments are of all ranks."""
     if norm is not None and not is_plain(norm, (*NORMS, nn.SyncBatchNorm)):
         return f"it needs plain batch norm or none, not {norm}"
     if isinstance(norm, nn.SyncBatchNorm) and norm.training and not reduced:

@@ -1,4 +1,4 @@
-"""Trained networks to evidence: attention maps, scores, figures and their record."""
+"""What the blocks of a network attend to: maps, scores, ablations."""
 
 from scalednl.inspection.capture import BlockAttention, Capture, capture_attention
 

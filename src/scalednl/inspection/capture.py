@@ -83,8 +83,8 @@ class BlockAttention:
         return self._one(image, head).rows(indices)
 
     def map(self, image: int, head: int) -> Float[Tensor, "queries keys"]:
-        """A, entry by entry. Refused where it is too large: ask for `rows` or `chunks` then."""
-        return self._one(image, head).whole()
+        """A, entry by entry. Refused where it is too large: use `rows` or `chunks` there."""
+        return self._one(image, head).complete()
 
     def chunks(self, image: int, head: int) -> Iterator[Float[Tensor, "rows keys"]]:
         """All rows of A in order, some at a time."""
@@ -127,7 +127,7 @@ class BlockAttention:
 
 
 class Capture:
-    """The blocks that are watched, in the order of the model, and what each saw last."""
+    """The captured blocks, in the order of the model, and what each attended to last."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
@@ -157,7 +157,7 @@ class Capture:
 def capture_attention(
     model: nn.Module, blocks: int | str | Sequence[int | str] | None = None
 ) -> Iterator[Capture]:
-    """Watch the non-local blocks of a model while it runs.
+    """Capture the attention of a model's non-local blocks while it runs.
 
     `with capture_attention(model) as seen: model(x)`, and `seen[0].map(image, head)` is the map of
     the first block. Of every block the last call is kept, also after the `with`: a loop over

@@ -1,4 +1,4 @@
-"""Attention maps by their factors: small, and enough for every row, mean and score.
+"""Attention maps by their factors theta and phi, from which every row, mean and score follows.
 
 A map has as many entries as there are pairs of pixels; theta and phi grow with the pixels alone.
 Whatever needs entries gets them some rows at a time.
@@ -14,7 +14,7 @@ from torch import Tensor
 CHUNK = 1 << 20
 """Entries that are formed at once: 4 MB in float32"""
 LARGEST_MAP = 1 << 24
-"""Entries of the largest map that is built whole: 64 MB in float32, 4096 pixels squared"""
+"""Entries of the largest map that is formed at once: 64 MB in float32, 4096 pixels squared"""
 
 KeyMean = Float[Tensor, "*maps keys"]
 RowsOfMap = Float[Tensor, "*maps rows keys"]
@@ -50,7 +50,7 @@ class Factors:
 
     @property
     def is_large(self) -> bool:
-        """Whether a map is not built whole."""
+        """Whether a map is too large to be formed at once."""
         return self.entries > LARGEST_MAP
 
     def rows(self, queries: slice | Sequence[int]) -> RowsOfMap:
@@ -66,14 +66,13 @@ class Factors:
         for first in range(0, self.queries, step):
             yield self.rows(slice(first, first + step))
 
-    def whole(self) -> Float[Tensor, "*maps queries keys"]:
+    def complete(self) -> Float[Tensor, "*maps queries keys"]:
         """The maps, entry by entry; refused where one is larger than LARGEST_MAP."""
         if self.is_large:
             size = self.entries * self.theta.element_size() / 2**20
             raise ValueError(
                 f"a map of {self.queries:,} queries x {self.keys:,} keys has {self.entries:,} "
-                f"entries ({size:,.0f} MiB), and at most {LARGEST_MAP:,} are built whole: ask for "
-                "rows"
+                f"entries ({size:,.0f} MiB), and at most {LARGEST_MAP:,} fit at once: use rows"
             )
         return self.rows(slice(None))
 

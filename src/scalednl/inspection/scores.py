@@ -66,7 +66,7 @@ def key_share(maps: Factors) -> Score:
 
 
 def unary_ranks(maps: Factors) -> tuple[Score, Score]:
-    """`length_rank` and `cosine_rank`: what the unary term mean(theta) . phi_j goes along with.
+    """`length_rank` and `cosine_rank`: what the unary term mean(theta) . phi_j correlates with.
 
     Spearman's rank correlation over keys j of the unary term with |phi_j - mean(phi)|, and with
     cos(phi_j - mean(phi), mean(theta)). 0 where the unary term or the other one is constant.
@@ -118,11 +118,11 @@ def _linear_scores(maps: Factors, share: Score) -> dict[str, Score]:
     wide = maps.double()
     theta, phi = wide.theta * wide.factor[..., None, None], wide.phi
     centred = phi - phi.mean(-2, keepdim=True)
-    square, whole = (
+    square, size = (
         ((theta @ (keys.mT @ keys)) * theta).sum(-1, keepdim=True).clamp(min=0)
         for keys in (centred, phi)
     )
-    present = square > CONSTANT**2 * whole
+    present = square > CONSTANT**2 * size
     units = torch.where(present, theta / torch.where(present, square, 1).sqrt(), 0)
     total = (units.sum(-2, keepdim=True) @ centred.mT).squeeze(-2)
     return {
@@ -133,7 +133,7 @@ def _linear_scores(maps: Factors, share: Score) -> dict[str, Score]:
 
 
 def _softmax_scores(maps: Factors) -> dict[str, Score]:
-    parts = [_of_softmax_maps(group.whole()) for group in maps.groups()]
+    parts = [_of_softmax_maps(group.complete()) for group in maps.groups()]
     return {
         name: torch.cat([p[name] for p in parts]).reshape(maps.factor.shape) for name in parts[0]
     }
@@ -156,7 +156,7 @@ def _of_softmax_maps(a: Float[Tensor, "maps queries keys"]) -> dict[str, Float[T
     units = torch.where(present, 1 / torch.where(present, lengths, 1), 0)
     total = (units.mT @ centred).squeeze(-2).double()
     top = columns.topk(max(1, keys // TOP_SHARE)).values.sum(-1) / columns.sum(-1)
-    # ln of 0 meets a 0 before it: xlogy is 0 there.
+    # xlogy(0, 0) is 0, as the limit of a ln a is.
     effective = (-torch.xlogy(a, a).sum(-1)).exp().mean(-1, dtype=torch.float64)
     floor = torch.full_like(variance, (CONSTANT / keys) ** 2)
     return {

@@ -40,7 +40,7 @@ def rank_one(maps: Factors) -> RankOne:
     """
     if not maps.softmax:
         return _from_factors(maps)
-    parts = [iterated(group.whole()) for group in maps.groups()]
+    parts = [iterated(group.complete()) for group in maps.groups()]
     shape = maps.factor.shape
     return RankOne(
         torch.cat([part.left for part in parts]).reshape(*shape, -1),

@@ -54,30 +54,27 @@ def nonlocal_attention(
 ) -> Embedding:
     """y_i = sum_j A_ij g_j, multiplied in the given order; see `attention_map` for A.
 
-    `order="auto"` is "fused" for softmax. Else it is "associative", which is cheaper than
+    `order="auto"` is "fused" for softmax. Otherwise it is "associative", which is cheaper than
     "quadratic" whenever there are more pixels than channels in a head. phi and g may have fewer
-    pixels (keys) than theta. `softmax_scale` is a number, or a tensor with one number a head;
+    pixels (keys) than theta. `softmax_scale` is a number, or a tensor with one number per head;
     None is 1/sqrt of the channels of one head.
     """
     _check_embeddings(theta, phi, g, softmax_scale)
-    check_attention_options(theta.shape[1], heads, attention, view, scale)
+    queries, keys, factor = _seen(theta, phi, heads, attention, view, scale, softmax_scale)
     reasons = orders_of(attention, view)
     for name in FROM_INPUT:
         reasons[name] = reasons[name] or (
             "it starts from a block's input, not from embeddings: use scalednl.NonLocal2d"
         )
     check_order(order, reasons)
-    width = theta.shape[1] // heads
-    queries, keys, values = (split_heads(pixel_rows(v), heads) for v in (theta, phi, g))
-    queries, keys = apply_view(queries, view), apply_view(keys, view)
-    if attention == "softmax":
-        temperature = width**-0.5 if softmax_scale is None else softmax_scale
-        attend = _softmax_quadratic if order == "quadratic" else _softmax_fused
-        y = attend(queries, keys, values, temperature)
+    values = split_heads(pixel_rows(g), heads)
+    if order == "quadratic":
+        y = _rows_times(_map(queries, keys, factor, attention), values)
+    elif attention == "softmax":
+        y = _fused(queries, keys, values, factor)
     else:
-        factor = attention_scale(attention, keys.shape[2], width, scale)
-        attend_linear = _quadratic if order == "quadratic" else _associative
-        y = attend_linear(queries, keys, values, factor)
+        assert not isinstance(factor, Tensor)
+        y = _associative(queries, keys, values, factor)
     return rows_to_maps(merge_heads(y), theta.shape[2:])
 
 
@@ -98,24 +95,38 @@ def attention_map(
     of t theta_i . phi_j for "softmax", t being `softmax_scale` (None: 1/sqrt(d)).
     """
     _check_embeddings(theta, phi, None, softmax_scale)
+    return _map(*_seen(theta, phi, heads, attention, view, scale, softmax_scale), attention)
+
+
+def _seen(
+    theta: Embedding,
+    phi: KeyEmbedding,
+    heads: int,
+    attention: Attention,
+    view: View,
+    scale: bool,
+    softmax_scale: float | Tensor | None,
+) -> tuple[Queries, Keys, float | Tensor]:
+    """theta and phi as the attention sees them, head by head, and the factor before theta . phi."""
     check_attention_options(theta.shape[1], heads, attention, view, scale)
     width = theta.shape[1] // heads
     queries, keys = (apply_view(split_heads(pixel_rows(v), heads), view) for v in (theta, phi))
-    if attention == "softmax":
-        temperature = width**-0.5 if softmax_scale is None else softmax_scale
-        return (_tempered(queries, temperature) @ keys.mT).softmax(dim=-1)
-    return (queries * attention_scale(attention, keys.shape[2], width, scale)) @ keys.mT
+    if attention != "softmax":
+        return queries, keys, attention_scale(attention, keys.shape[2], width, scale)
+    return queries, keys, width**-0.5 if softmax_scale is None else softmax_scale
 
 
-def _quadratic(queries: Queries, keys: Keys, values: Values, factor: float) -> Heads:
-    """(theta phi^T) g."""
-    return _rows_times((queries * factor) @ keys.mT, values)
+def _map(
+    queries: Queries, keys: Keys, factor: float | Tensor, attention: Attention
+) -> Float[Tensor, "batch heads pixels keys"]:
+    logits = _tempered(queries, factor) @ keys.mT
+    return logits.softmax(dim=-1) if attention == "softmax" else logits
 
 
 def _associative(queries: Queries, keys: Keys, values: Values, factor: float) -> Heads:
     """theta (phi^T g): the paper's method.
 
-    The factor meets only the small matrix, but for what half precision needs of it before.
+    The factor is applied to the small matrix, except for the part that half precision needs before.
     """
     keys, factor = shared_factor(keys, keys.shape[2], factor)
     context = (keys.mT @ values) * factor
@@ -133,17 +144,8 @@ def shared_factor(keys: Tensor, count: int, factor: float) -> tuple[Tensor, floa
     return keys * root, factor / root
 
 
-def _softmax_quadratic(
-    queries: Queries, keys: Keys, values: Values, temperature: float | Tensor
-) -> Heads:
-    """softmax(theta phi^T) g with the whole map in memory: the paper's baseline."""
-    return _rows_times((_tempered(queries, temperature) @ keys.mT).softmax(dim=-1), values)
-
-
-def _softmax_fused(
-    queries: Queries, keys: Keys, values: Values, temperature: float | Tensor
-) -> Heads:
-    """The same through torch's fused kernel, which never stores the map."""
+def _fused(queries: Queries, keys: Keys, values: Values, temperature: float | Tensor) -> Heads:
+    """softmax(theta phi^T) g by torch's fused kernel, which never stores the map."""
     if isinstance(temperature, Tensor):
         queries, temperature = _tempered(queries, temperature), 1.0
     width = values.shape[-1]
@@ -203,7 +205,7 @@ def _check_embeddings(
         )
     if not (softmax_scale is None or isinstance(softmax_scale, (int, float, Tensor))):
         raise ValueError(
-            f"softmax_scale={softmax_scale!r} must be a number, or a tensor with one a head"
+            f"softmax_scale={softmax_scale!r} must be a number, or a tensor with one per head"
         )
 
 

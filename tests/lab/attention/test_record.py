@@ -125,7 +125,7 @@ def test_another_basis_gives_the_same_maps(softmax: bool) -> None:
     """Evened vectors have theta's and phi's products, whichever is the shorter list."""
     for queries, keys in ((3, 7), (7, 3), (9, 9)):
         maps = Factors(torch.randn(2, queries, 5), torch.randn(2, keys, 5), torch.ones(2), softmax)
-        assert_close(evened(maps).whole(), maps.whole(), 1e-5)
+        assert_close(evened(maps).complete(), maps.complete(), 1e-5)
 
 
 def test_bare_pictures_are_one_pixel_an_entry() -> None:
