@@ -10,20 +10,19 @@ network and leaves the others.
 import argparse
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from scalednl.errors import CommandError
 from scalednl.lab.console import table_text
-from scalednl.lab.records.attention import is_current, read_attention
+from scalednl.lab.records.attention import AttentionRecord, is_current, read_attention
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.stats import summarise
 
 PAGE = Path(__file__).parents[1] / "docs" / "attention.md"
 END = "<!-- end of the results -->"
 IMAGES = 500
-Record = dict[str, Any]
+Record = AttentionRecord
 
 
 def main() -> None:
@@ -68,14 +67,14 @@ def replaced(page: str, record: Record, section: str) -> str:
 
 def results(records: Sequence[Record]) -> str:
     """Heading, what was measured, and one table: scores of each block, then ablation errors."""
-    if len({(record["data"], record["model"]) for record in records}) != 1:
+    if len({(record.data, record.model) for record in records}) != 1:
         raise CommandError("the runs have more than one data set or network: give those of one")
     groups = grouped(records)
     first = records[0]
-    tested = {record["ablations"]["images"] for record in records if record["ablations"]}
+    tested = {record.ablations.images for record in records if record.ablations}
     seeds = ", ".join(f"{name} {len(found)}" for name, found in groups.items())
     words = (
-        f"Seeds: {seeds}. {first['images_scored']} test images scored, "
+        f"Seeds: {seeds}. {first.images_scored} test images scored, "
         f"{' or '.join(f'{count:,}' for count in sorted(tested))} tested. Mean over seeds ± sample "
         "standard deviation over seeds; in brackets the mean of the untrained networks."
     )
@@ -85,42 +84,45 @@ def results(records: Sequence[Record]) -> str:
 def grouped(records: Sequence[Record]) -> dict[str, list[Record]]:
     """Records by attention, softmax first, in the order of their seeds."""
     groups: dict[str, list[Record]] = {}
-    for record in sorted(records, key=lambda record: record["seed"]):
-        groups.setdefault(record["blocks"][0]["attention"], []).append(record)
+    for record in sorted(records, key=lambda record: record.seed or 0):
+        groups.setdefault(record.blocks[0].attention, []).append(record)
     return {name: groups[name] for name in sorted(groups, reverse=True)}
 
 
 def table(groups: dict[str, list[Record]]) -> str:
     """One column per attention."""
     runs = [record for found in groups.values() for record in found]
-    blocks = range(len(runs[0]["blocks"]))
+    blocks = range(len(runs[0].blocks))
     rows = [
         [f"`{score}`, block {number + 1}" if len(blocks) > 1 else f"`{score}`"]
         + [_score(found, number, score) for found in groups.values()]
-        for score in _names(runs, lambda run: run["blocks"][0]["scores"])
+        for score in _names(runs, lambda run: run.blocks[0].scores)
         for number in blocks
     ]
-    for name in _names(runs, lambda run: run["ablations"]["error_pct"]):
-        errors = [[run["ablations"]["error_pct"].get(name) for run in g] for g in groups.values()]
+    for name in _names(runs, lambda run: _errors(run)):
+        errors = [[_errors(run).get(name) for run in g] for g in groups.values()]
         rows.append([f"error, `{name}`, %", *(_spread(values, 2) for values in errors)])
     return table_text(["", *groups], rows)
 
 
+def _errors(record: Record) -> dict[str, float]:
+    return record.ablations.error_pct if record.ablations else {}
+
+
 def _heading(record: Record) -> str:
-    return f"### {record['data']}, {record['model']}"
+    return f"### {record.data}, {record.model}"
 
 
-def _names(runs: Sequence[Record], values: Callable[[Record], dict[str, Any]]) -> list[str]:
+def _names(runs: Sequence[Record], values: Callable[[Record], Iterable[str]]) -> list[str]:
     return list(dict.fromkeys(name for run in runs for name in values(run)))
 
 
 def _score(found: Sequence[Record], number: int, score: str) -> str:
-    blocks = [record["blocks"][number] for record in found]
-    if score not in blocks[0]["scores"]:
+    blocks = [record.blocks[number] for record in found]
+    if score not in blocks[0].scores:
         return ""
-    trained, before = (
-        [block[kind][score]["mean"] for block in blocks] for kind in ("scores", "untrained")
-    )
+    trained = [block.scores[score].mean for block in blocks]
+    before = [block.untrained[score].mean for block in blocks]
     digits = 3 if max(map(abs, trained + before)) < 10 else 1
     return f"{_spread(trained, digits)} ({summarise(before).mean:.{digits}f})"
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from scalednl.lab.paper.provenance import as_markdown
-from scalednl.lab.report.printed_markdown import (
+from scalednl.lab.report.markdown import (
     contradiction_list,
     contrast_table,
     noise_line,
@@ -23,9 +23,9 @@ def with_tables(page: str) -> str:
         "provenance": as_markdown(),
         "noise": noise_line(numbers),
         "contrasts": contrast_table(numbers),
-        "position": position_table(numbers["position"]),
-        "power": power_table(numbers["power"]),
-        "contradictions": contradiction_list(numbers["contradictions"]),
+        "position": position_table(numbers.position),
+        "power": power_table(numbers.power),
+        "contradictions": contradiction_list(numbers.contradictions),
     }
     return with_parts(page, parts)
 

@@ -8,15 +8,14 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from scalednl.files import write_json, write_text
+from scalednl.files import write_text
 from scalednl.lab.paper.answers import ANSWERS
 from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.evidence import evidence_lines
 from scalednl.lab.paper.grids import paper_setting
 from scalednl.lab.paper.scales import SCALES, PaperSetting
-from scalednl.lab.records.attention import FILE, read_attention
+from scalednl.lab.records.attention import read_attention, without_pictures, write_attention
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.records.runs import Cells, by_cell, find_runs, read_run
 from scalednl.lab.report.aggregate import describe_block
@@ -30,7 +29,8 @@ from scalednl.lab.report.formatting import (
     place,
     printed,
 )
-from scalednl.lab.report.markdown_table import markdown_table
+from scalednl.lab.report.markdown import markdown_table
+from scalednl.lab.report.verdicts import Verdict
 from scalednl.lab.report.write import write_report
 from scalednl.lab.stats import summarise
 from scripts.parts import with_parts
@@ -74,12 +74,9 @@ def collect(source: Path, target: Path) -> int:
 def _copy_scores(path: Path, folder: Path) -> None:
     """The scores of a run's attention, without its pictures and vectors."""
     record = read_attention(RunFolder(path).attention)
-    if record is None:
-        return
-    left_out = len(record["explorer"]["images"]) + record["explorer"]["left_out"]
-    record |= {"maps": [], "explorer": {"images": [], "left_out": left_out}}
-    (folder / "attention").mkdir(exist_ok=True)
-    write_json(folder / "attention" / FILE, record)
+    if record is not None:
+        (folder / "attention").mkdir(exist_ok=True)
+        write_attention(folder / "attention", without_pictures(record))
 
 
 def parts(page: str) -> dict[str, str]:
@@ -87,7 +84,7 @@ def parts(page: str) -> dict[str, str]:
     if page == "readme":
         return {"results": first_table()}
     content, _ = build_content([RUNS], [BENCH])
-    verdicts = [item for item in content["verdicts"] if item["scale"] == SCALE.name]
+    verdicts = [item for item in content.verdicts if item.scale == SCALE.name]
     return {
         "lines": lines_table(),
         "verdicts": verdict_table(verdicts),
@@ -132,10 +129,7 @@ def lines_table() -> str:
     rows = []
     for line in evidence_lines():
         trainings = [experiment for _, experiment in line.artefact.trainings(SCALE)]
-        ended = [
-            sum(run.state in ("finished", "diverged") for run in runs.get(one.cell, ()))
-            for one in trainings
-        ]
+        ended = [sum(run.has_ended for run in runs.get(one.cell, ())) for one in trainings]
         names = "; ".join(
             f"{data_words(one.data)}, {network_words(one.model)}: {describe_block(one)}"
             for one in trainings
@@ -145,24 +139,24 @@ def lines_table() -> str:
     return markdown_table(["line", "decides", "trainings", "runs"], rows)
 
 
-def verdict_table(verdicts: Sequence[dict[str, Any]]) -> str:
+def verdict_table(verdicts: Sequence[Verdict]) -> str:
     """A line per claim: the main ones first."""
     if not verdicts:
         return "No run has finished yet."
     rows = [
         [
-            item["says"] + ("" if item["is_primary"] else " (descriptive)"),
-            f"**{item['answer']}**",
-            "" if item["mean"] is None else bound(item["mean"], item["quantity"]),
-            interval(item, item["quantity"]),
-            str(item["n"] or ""),
+            item.says + ("" if item.is_primary else " (descriptive)"),
+            f"**{item.answer}**",
+            "" if item.mean is None else bound(item.mean, item.quantity),
+            interval(item, item.quantity),
+            str(item.n or ""),
             place(item),
-            ". ".join(text for text in (item["why"], needed(item)) if text),
+            ". ".join(text for text in (item.why, needed(item)) if text),
         ]
-        for item in sorted(verdicts, key=lambda item: not item["is_primary"])
+        for item in sorted(verdicts, key=lambda item: not item.is_primary)
     ]
     counts = ", ".join(
-        f"{sum(item['answer'] == name for item in verdicts)} {name}" for name in ANSWERS
+        f"{sum(item.answer == name for item in verdicts)} {name}" for name in ANSWERS
     )
     head = ["claim", "verdict", "difference", "95 % interval", "n", "data, network", "why"]
     return f"{len(verdicts)} claims: {counts}.\n\n{markdown_table(head, rows)}"

@@ -1,12 +1,16 @@
-"""A run directory made without training, for tests that look at networks."""
+"""A run directory made without training, and its record as a reader decodes it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 import scalednl
 from scalednl.config import NonLocalConfig
+from scalednl.lab.records.attention import Vectors
 from scalednl.lab.records.run import RunFolder, RunSetup
 from tests.lab.training.builders import small
 from tests.support import randomise
@@ -28,3 +32,24 @@ def made_run(path: Path, **block: Any) -> Path:
         randomise(model.stack)
     scalednl.save_model(model, run.weights)
     return path
+
+
+def decode_rows(
+    vectors: Vectors, head: int, queries: Sequence[int], *, softmax: bool
+) -> npt.NDArray[np.float32]:
+    """A_i = f theta_i . phi_j, or its softmax over j, as a browser computes it."""
+    theta = _decoded(vectors.theta, vectors.theta_scale, vectors)
+    phi = _decoded(vectors.phi, vectors.phi_scale, vectors)
+    rows = np.float32(vectors.factor[head]) * theta[head, list(queries)] @ phi[head].T
+    if not softmax:
+        return rows
+    powers = np.exp(rows - rows.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+def _decoded(numbers: bytes, scales: bytes, vectors: Vectors) -> npt.NDArray[np.float32]:
+    """Vectors by head, pixel and channel."""
+    whole = np.frombuffer(numbers, f"<i{vectors.bits // 8}").astype(np.float32)
+    factors = np.frombuffer(scales, "<f4")
+    heads = len(vectors.factor)
+    return whole.reshape(heads, -1, vectors.width) * factors.reshape(heads, -1, 1)

@@ -18,10 +18,10 @@ from scalednl.lab.attention.explorer import evened
 from scalednl.lab.attention.record import record_run
 from scalednl.lab.attention.scoring import observe, score_blocks
 from scalednl.lab.attention.source import chosen_images, open_source
-from scalednl.lab.records.attention import decode_rows, read_attention
+from scalednl.lab.records.attention import AttentionRecord, read_attention
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.training.evaluate import evaluate_source
-from tests.lab.attention.builders import made_run
+from tests.lab.attention.builders import decode_rows, made_run
 from tests.support import assert_close
 
 SCORES = {
@@ -30,7 +30,7 @@ SCORES = {
 }
 
 
-def _record(path: Path, **options: Any) -> dict[str, Any]:
+def _record(path: Path, **options: Any) -> AttentionRecord:
     record_run(path, **options)
     record = read_attention(RunFolder(path).attention)
     assert record is not None
@@ -51,43 +51,44 @@ def test_a_record_gives_back_every_row(tmp_path: Path, options: dict[str, Any]) 
     path = made_run(tmp_path / "run", blocks=1, **options)
     record = _record(path, images=2)
     observed = observe(open_source(path))
-    assert len(record["explorer"]["images"]) == len(observed) == 6
-    softmax = record["blocks"][0]["attention"] == "softmax"
-    for image, seen_image in zip(record["explorer"]["images"], observed, strict=True):
-        for vectors, seen in zip(image["blocks"], seen_image.blocks, strict=True):
+    assert len(record.explorer.images) == len(observed) == 6
+    softmax = record.blocks[0].attention == "softmax"
+    for image, seen_image in zip(record.explorer.images, observed, strict=True):
+        for vectors, seen in zip(image.blocks, seen_image.blocks, strict=True):
             for head in range(seen.block.heads):
                 queries = range(seen.factors.queries)
                 found = decode_rows(vectors, head, queries, softmax=softmax)
                 exact = seen.map(0, head).numpy()
                 error = np.abs(found - exact).max(1) / np.abs(exact).max(1)
-                assert error.max() <= vectors["row_error"] + 1e-4
-            assert vectors["row_error"] < 0.01
+                assert error.max() <= vectors.row_error + 1e-4
+            assert vectors.row_error < 0.01
 
 
 def test_what_a_record_holds(tmp_path: Path) -> None:
     """Scores with intervals for every block and head, errors as `scalednl eval` finds, pictures."""
     path = made_run(tmp_path / "run")
     record = _record(path)
-    assert (record["source"], record["recipe"], record["data"]) == ("run", "small", "pairs")
-    assert record["images_scored"] == 40
-    assert [block["name"] for block in record["blocks"]] == ["stack.0", "stack.1"]
+    assert (record.source, record.recipe, record.data) == ("run", "small", "pairs")
+    assert record.images_scored == 40
+    assert [block.name for block in record.blocks] == ["stack.0", "stack.1"]
     source = open_source(path)
     scores = score_blocks(source, source.model, source.name)
-    for block, found in zip(record["blocks"], scores, strict=True):
-        assert set(block["scores"]) == set(block["untrained"]) == SCORES
-        summary = block["scores"]["key_share"]
-        assert summary["n"] == 40
-        assert summary["low"] <= summary["mean"] <= summary["high"]
-        assert summary["mean"] == pytest.approx(float(found.maps["key_share"].mean()))
-        heads = block["head_scores"]["query_angles"]
-        assert np.mean(heads) == pytest.approx(block["scores"]["query_angles"]["mean"])
-    assert record["ablations"]["images"] == 40
+    for block, found in zip(record.blocks, scores, strict=True):
+        assert set(block.scores) == set(block.untrained) == SCORES
+        summary = block.scores["key_share"]
+        assert summary.n == 40
+        assert (summary.low or 1) <= summary.mean <= (summary.high or 0)
+        assert summary.mean == pytest.approx(float(found.maps["key_share"].mean()))
+        heads = block.head_scores["query_angles"]
+        assert np.mean(heads) == pytest.approx(block.scores["query_angles"].mean)
+    assert record.ablations is not None
+    assert record.ablations.images == 40
     error = evaluate_source(path, None, None, None)["test_error_pct"]
-    assert record["ablations"]["error_pct"]["unchanged"] == error
+    assert record.ablations.error_pct["unchanged"] == error
     folder = RunFolder(path).attention
-    assert len(record["maps"]) == 2 * 4 * 2
-    for picture in record["maps"]:
-        with Image.open(folder / picture["file"]) as image:
+    assert len(record.maps) == 2 * 4 * 2
+    for picture in record.maps:
+        with Image.open(folder / picture.file) as image:
             assert image.size == (64, 64)
     assert str(tmp_path) not in (folder / "attention.json").read_text()
 
@@ -95,8 +96,8 @@ def test_what_a_record_holds(tmp_path: Path) -> None:
 def test_softmax_has_more_scores(tmp_path: Path) -> None:
     """Shares of attention exist for weights without signs only."""
     path = made_run(tmp_path / "run", attention="softmax", blocks=1)
-    (block,) = _record(path, images=2, test_images=2)["blocks"]
-    assert set(block["scores"]) == SCORES | set(SOFTMAX_ONLY)
+    (block,) = _record(path, images=2, test_images=2).blocks
+    assert set(block.scores) == SCORES | set(SOFTMAX_ONLY)
 
 
 def test_all_runs_show_the_same_images(tmp_path: Path) -> None:
@@ -115,9 +116,9 @@ def test_all_runs_show_the_same_images(tmp_path: Path) -> None:
 def test_an_explorer_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Images that would make it too large are left out, and counted."""
     monkeypatch.setattr(explorer, "LARGEST", 60_000)
-    found = _record(made_run(tmp_path / "run"), images=2)["explorer"]
-    assert 0 < len(found["images"]) < 6
-    assert found["left_out"] == 6 - len(found["images"])
+    found = _record(made_run(tmp_path / "run"), images=2).explorer
+    assert 0 < len(found.images) < 6
+    assert found.left_out == 6 - len(found.images)
 
 
 @pytest.mark.parametrize("softmax", [True, False])

@@ -25,7 +25,7 @@ def test_the_page_and_the_file_have_the_same_chart(kind: str) -> None:
     record = _stored(kind)
     (file,) = RESULTS.glob(f"{kind}_{record.origin.date[:10]}_*.svg")
     assert file.read_text(encoding="utf-8") == draw(record), "draw it again from the record"
-    assert cost_section(record)["chart"] == draw(record)
+    assert cost_section(record).chart == draw(record)
 
 
 def test_the_caption_says_what_was_fitted() -> None:

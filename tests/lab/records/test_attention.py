@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -18,12 +19,13 @@ from hypothesis import strategies as st
 from scalednl.errors import CommandError
 from scalednl.lab.records.attention import (
     PNG,
-    decode_rows,
-    decode_vectors,
+    AttentionRecord,
     is_current,
     read_attention,
+    without_pictures,
     write_attention,
 )
+from tests.lab.attention.builders import decode_rows
 
 
 def _text(values: Any) -> str:
@@ -78,18 +80,32 @@ RECORD: dict[str, Any] = {
 }
 
 
+def _record() -> AttentionRecord:
+    return msgspec.convert(RECORD, AttentionRecord)
+
+
 def test_a_record_is_read_as_written(tmp_path: Path) -> None:
-    """What was written comes back; where nothing was, there is None."""
+    """What was written comes back, in the same words; where nothing was, there is None."""
     assert read_attention(tmp_path) is None
-    write_attention(tmp_path, RECORD)
-    assert read_attention(tmp_path) == {"schema": 2, **RECORD}
+    write_attention(tmp_path, _record())
+    assert read_attention(tmp_path) == _record()
+    written = json.loads((tmp_path / "attention.json").read_text())
+    assert written.pop("origin")["date"] == ""
+    assert written == {"schema": 2, **{k: v for k, v in RECORD.items() if k != "origin"}}
+
+
+def test_a_record_without_its_pictures() -> None:
+    """The numbers stay; the images count as left out."""
+    small = without_pictures(_record())
+    assert (small.blocks, small.maps, small.explorer.images) == (_record().blocks, (), ())
+    assert small.explorer.left_out == 1
 
 
 def test_decoding() -> None:
     """theta and phi are whole numbers times scales; rows are f theta . phi, or their softmax."""
-    assert decode_vectors(VECTORS, "theta")[0] == pytest.approx(np.array([[1, 0], [0, -2]]))
-    assert decode_rows(VECTORS, 0, [1, 0], softmax=False) == pytest.approx(np.array([[-3], [1.5]]))
-    assert decode_rows(VECTORS, 0, [0], softmax=True) == pytest.approx(np.array([[1]]))
+    vectors = _record().explorer.images[0].blocks[0]
+    assert decode_rows(vectors, 0, [1, 0], softmax=False) == pytest.approx(np.array([[-3], [1.5]]))
+    assert decode_rows(vectors, 0, [0], softmax=True) == pytest.approx(np.array([[1]]))
 
 
 def _change(path: str, value: Any) -> Any:
@@ -110,27 +126,30 @@ def _change(path: str, value: Any) -> Any:
     ("path", "value", "said"),
     [
         ("schema", 1, "has schema 1, and this version reads 2"),
-        ("blocks", [], "it has no blocks"),
-        ("blocks.0.scores", ..., "block 0 has no scores"),
-        ("blocks.0.heads", True, "heads of block 0 is bool"),
-        ("blocks.0.query_size", [0, 2], "query_size"),
-        ("blocks.0.scores.key_share.mean", None, "mean of key_share is None"),
-        ("blocks.0.scores.key_share", 3, "key_share is not a summary"),
-        ("blocks.0.head_scores.key_share", [1, 2], "not one number a head"),
+        ("blocks", [], "length >= 1 - at `$.blocks`"),
+        ("blocks.0.scores", ..., "missing required field `scores` - at `$.blocks[0]`"),
+        ("blocks.0.heads", True, "Expected `int`, got `bool` - at `$.blocks[0].heads`"),
+        ("blocks.0.query_size", [0, 2], "Expected `int` >= 1 - at `$.blocks[0].query_size[0]`"),
+        ("blocks.0.scores.key_share.mean", None, "got `null` - at `$.blocks[0].scores[...].mean`"),
+        ("blocks.0.scores.key_share.mean", 1e308, "key_share has a number above 1e15"),
+        ("blocks.0.scores.key_share.low", 0.1, "key_share has half an interval"),
+        ("blocks.0.scores.key_share", 3, "got `int` - at `$.blocks[0].scores[...]`"),
+        ("blocks.0.head_scores.key_share", [1, 2], "key_share has 2 numbers for 1 heads"),
         ("blocks.0.untrained", {}, "scores and untrained have different names"),
-        ("blocks.0.untrained.key_share.mean", "x", "mean of key_share is 'x'"),
-        ("untrained.start", ..., "untrained has no start"),
-        ("ablations.error_pct.unchanged", "x", "error of ablation unchanged is 'x'"),
-        ("ablations.images", None, "images of ablations is NoneType"),
-        ("maps.0.file", "../../secret.png", "has the file name"),
-        ("maps.0.head", 1, "head 1, which is not there"),
-        ("maps.0.block", -1, "block -1, which is not there"),
-        ("explorer.images", {}, "no list of images"),
-        ("explorer.images.0.png", "AAAA", "is no PNG picture"),
-        ("explorer.images.0.png", "no base64!", "is not base64"),
-        ("explorer.images.0.blocks", [], "has 0 blocks, not 1"),
+        ("untrained.start", ..., "missing required field `start`"),
+        ("ablations.error_pct.unchanged", "x", "at `$.ablations.error_pct[...]`"),
+        ("ablations.images", None, "at `$.ablations.images`"),
+        ("maps.0.file", "../../secret.png", "at `$.maps[0].file`"),
+        ("maps.0.file", "a\0.png", "at `$.maps[0].file`"),
+        ("maps.0.head", 1, "head 1, which does not exist"),
+        ("maps.0.block", -1, "at `$.maps[0].block`"),
+        ("maps.0.block", 1, "block 1, which does not exist"),
+        ("explorer.images", {}, "at `$.explorer.images`"),
+        ("explorer.images.0.png", "AAAA", "is not a PNG picture"),
+        ("explorer.images.0.png", "no base64!", "Invalid base64"),
+        ("explorer.images.0.blocks", [], "an image has 0 blocks, not 1"),
         ("explorer.images.0.blocks.0.theta", "AAAA", "theta has 3 bytes"),
-        ("explorer.images.0.blocks.0.factor", ["x"], "factor is 'x'"),
+        ("explorer.images.0.blocks.0.factor", ["x"], "got `str`"),
         ("explorer.images.0.blocks.0.phi_scale", _text(np.array([np.nan], "<f4")), "not finite"),
     ],
 )
@@ -186,7 +205,8 @@ def test_a_current_record_has_enough_images_and_follows_the_training(tmp_path: P
     weights, folder = tmp_path / "weights.safetensors", tmp_path / "attention"
     assert not is_current(tmp_path, 1)
     folder.mkdir()
-    record = write_attention(folder, RECORD)
+    write_attention(folder, _record())
+    record = folder / "attention.json"
     assert is_current(tmp_path, 1)
     assert not is_current(tmp_path, 2)
     weights.touch()

@@ -13,10 +13,11 @@ from playwright.sync_api import Browser, Page
 from scalednl.lab.attention.record import record_run
 from scalednl.lab.config import RunSettings
 from scalednl.lab.recipes import find_recipe
-from scalednl.lab.records.attention import decode_rows, read_attention
+from scalednl.lab.records.attention import read_attention
 from scalednl.lab.report.formatting import score_number
 from scalednl.lab.report.write import write_report
 from scalednl.lab.training.run import run
+from tests.lab.attention.builders import decode_rows
 from tests.lab.report.browser import opened
 
 
@@ -99,7 +100,7 @@ def test_rows_in_the_browser_are_those_of_the_record(folder: Path, page: Page) -
         for name, (query, strongest) in zip(("softmax", "scaled"), _strongest(page), strict=True):
             record = read_attention(folder / name / "attention")
             assert record is not None
-            vectors = record["explorer"]["images"][image]["blocks"][0]
+            vectors = record.explorer.images[image].blocks[0]
             row, column = map(int, query.split(","))
             weights = decode_rows(vectors, head, [row * 20 + column], softmax=name == "softmax")[0]
             assert abs(weights[strongest]) >= np.abs(weights).max() * (1 - 1e-5)
@@ -157,5 +158,5 @@ def test_a_damaged_record_is_told(folder: Path, browser: Browser, tmp_path: Path
     finally:
         file.write_text(text)
     with opened(browser, broken) as page:
-        assert "attention.json cannot be read" in page.locator("#attention").inner_text()
+        assert "attention.json is damaged" in page.locator("#attention").inner_text()
         assert page.locator(".panel").count() == 1

@@ -77,17 +77,110 @@ def test_one_odd_value_anywhere(folder: Path, data: st.DataObject) -> None:
     assert "<b>|" not in page.read_text()
 
 
-def test_nested_files_and_names_of_any_bytes(tmp_path: Path) -> None:
-    """Deep JSON, folders that are not UTF-8 and a stray result do not hide what is well."""
+def _nested(depth: int) -> str:
+    return "[" * depth + "]" * depth
+
+
+HOSTILE: dict[str, tuple[str, str]] = {
+    "lone-surrogate-in-recipe": ("config.json", '{"experiment": {"recipe": "\\ud800"}}'),
+    "init-is-a-list": ("config.json", '{"experiment": {"block": {"init": []}}}'),
+    "huge-epochs": ("config.json", f'{{"experiment": {{"epochs": {10**400}}}}}'),
+    "unknown-option": ("config.json", '{"experiment": {"block": {"colour": 3}}}'),
+    "deep-settings": ("config.json", f'{{"run": {{"settings": {{"x": {_nested(600)}}}}}}}'),
+    "deep-result": ("result.json", f'{{"origin": {{"packages": {_nested(600)}}}}}'),
+    "deeper-result": ("result.json", f'{{"new": {_nested(100_000)}}}'),
+    "huge-seconds": ("result.json", '{"seconds": 1e308}'),
+    "null-seconds": ("result.json", '{"seconds": null}'),
+    "error-above-100": ("result.json", '{"test_error_pct": {"last": 1e9}}'),
+    "lone-surrogate-in-origin": ("result.json", '{"origin": {"machine": "\\udfff"}}'),
+    "epochs-backwards": ("epochs.jsonl", '{"epoch": -1}'),
+    "nan-in-epochs": ("epochs.jsonl", '{"test_error_pct": NaN}'),
+    "half-a-line": ("epochs.jsonl", '{"epoch": '),
+}
+"""What is merged into which file of a run"""
+
+
+def _merged(value: Any, change: Any) -> Any:
+    if not isinstance(value, dict) or not isinstance(change, dict):
+        return change
+    return value | {name: _merged(value.get(name), part) for name, part in change.items()}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_one_hostile_run_is_a_row_with_its_reason(tmp_path: Path, name: str) -> None:
+    """It is listed as damaged with the file named; the other run's numbers are as they were."""
     write_run(tmp_path / "fine", EXPERIMENT, [20.0])
-    deep = write_run(tmp_path / "deep", replace(EXPERIMENT, seed=1), [20.0])
-    (deep.path / "result.json").write_text("[" * 100_000)
+    file = write_run(tmp_path / "bad", replace(EXPERIMENT, seed=1), [30.0]).path / HOSTILE[name][0]
+    text = file.read_text()
+    first = text.splitlines()[0] if file.suffix == ".jsonl" else text
+    try:
+        text = json.dumps(_merged(json.loads(first), json.loads(HOSTILE[name][1])))
+    except (ValueError, RecursionError):
+        # Deeper than Python itself writes, or half a value.
+        start = first.rstrip().removesuffix("}")
+        text = f"{start}, {HOSTILE[name][1].removeprefix('{')}"
+    file.write_text(text)
+    _check_only_fine_counts(tmp_path, file.name)
+
+
+def _check_only_fine_counts(folder: Path, file: str) -> None:
+    page = write_report([folder], folder / "report.html")
+    numbers = json.loads(page.with_suffix(".json").read_text())
+    runs = {run["name"]: run for run in numbers["runs"]}
+    assert (runs["fine"]["state"], runs["fine"]["last"]) == ("finished", 20.0)
+    assert runs["bad"]["state"] == "damaged"
+    assert file in runs["bad"]["problem"]
+    assert str(folder) not in runs["bad"]["problem"]
+    assert runs["bad"]["problem"][:40] in page.with_suffix(".md").read_text().replace("\\", "")
+
+
+@pytest.mark.parametrize("file", ["config.json", "result.json", "epochs.jsonl"])
+@pytest.mark.parametrize("kind", ["pipe", "endless", "loop", "folder"])
+def test_files_that_are_none(tmp_path: Path, file: str, kind: str) -> None:
+    """Pipes, endless devices, links to themselves and folders are refused, not waited for."""
+    write_run(tmp_path / "fine", EXPERIMENT, [20.0])
+    path = write_run(tmp_path / "bad", replace(EXPERIMENT, seed=1), [30.0]).path / file
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("/dev/zero" if kind == "endless" else path)
+    _check_only_fine_counts(tmp_path, file)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "surrogate", "deep"])
+def test_failures_and_maps_of_any_kind(tmp_path: Path, kind: str) -> None:
+    """A failure.json that cannot be read is no failure, and never stops the page."""
+    path = write_run(tmp_path / "bad", EXPERIMENT, [30.0]).path / "failure.json"
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.write_text('"\\ud800"' if kind == "surrogate" else "[" * 100_000)
+    write_report([tmp_path], tmp_path / "report.html")
+    assert [run.state for run in find_runs([tmp_path])] == ["finished"]
+
+
+def test_long_texts_are_cut(tmp_path: Path) -> None:
+    """A text of a megabyte from a file takes a line of the page, not a megabyte."""
+    write_run(tmp_path / "run", replace(find_recipe("pairs-scaled"), recipe="x" * 10**6), [20.0])
+    page = write_report([tmp_path], tmp_path / "report.html")
+    assert page.stat().st_size < 500_000
+    assert page.with_suffix(".md").stat().st_size < 100_000
+
+
+def test_names_of_any_bytes(tmp_path: Path) -> None:
+    """Folders that are not UTF-8 and a stray result do not hide what is well."""
+    write_run(tmp_path / "fine", EXPERIMENT, [20.0])
     odd = os.fsdecode(os.fsencode(str(tmp_path)) + b"/od\xffd")
     write_run(Path(odd), replace(EXPERIMENT, seed=2), [20.0])
     (tmp_path / "result.json").write_text("{}")
     write_report([tmp_path], tmp_path / "report.html")
-    status = {run.name: run.state for run in find_runs([tmp_path])}
-    assert status == {"fine": "finished", "deep": "damaged", "od?d": "finished"}
+    assert {run.name: run.state for run in find_runs([tmp_path])} == {
+        "fine": "finished",
+        "od?d": "finished",
+    }
 
 
 def test_equal_names_stay_apart(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from scalednl.lab.config import Experiment
 from scalednl.lab.recipes import find_recipe
 from scalednl.lab.report.formatting import spread
 from scalednl.lab.report.write import write_report
+from scalednl.lab.stats import Summary
 from tests.lab.report.browser import opened
 from tests.lab.report.builders import cell_experiment, write_cell, write_run
 
@@ -65,7 +66,7 @@ def test_numbers_on_the_page_are_those_of_the_record(report: Path, browser: Brow
                         place = (table["name"], group["scale"], row["data"], row["network"])
                         last = cell["ours"]["last"]
                         key = "/".join((*place, row["row"], column))
-                        expected[key] = spread(last) if last else "none finished"
+                        expected[key] = spread(Summary(**last)) if last else "none finished"
     assert len(expected) >= 15
     assert shown == expected
     assert expected["table1_importance/smoke/pairs/preresnet8/scaled/base"] == "21.17 ± 1.04"
@@ -138,7 +139,7 @@ def test_damaged_and_running_runs_are_listed(report: Path, browser: Browser) -> 
     assert "has schema 0" in text["old"]
     assert "interrupted" in text["running"]
     assert "diverged" in text["diverged"]
-    assert _numbers(report)["counts"]["status"]["damaged"] == 2
+    assert _numbers(report)["counts"]["states"]["damaged"] == 2
 
 
 def test_text_from_configs_stays_text(report: Path, browser: Browser) -> None:

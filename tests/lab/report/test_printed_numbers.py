@@ -31,7 +31,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_chart_shows_every_cifar_difference_and_placebo() -> None:
     """Each difference is written beside its dot, with a bar of two noises to either side."""
-    root = ElementTree.fromstring(printed_numbers()["chart"])
+    root = ElementTree.fromstring(printed_numbers().chart)
     written = [text.text for text in root.iter(f"{SVG}text")]
     drawn = [c for c in printed_contrasts() if c.data in CIFAR]
     values = [minus(c.difference) for c in drawn]

@@ -1,9 +1,8 @@
 """Theta and phi in few bits, from which a page computes the attention of any pixel."""
 
-import base64
 import io
 from collections.abc import Sequence
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,14 +13,16 @@ from torch import Tensor
 
 from scalednl.inspection.capture import BlockAttention
 from scalednl.inspection.factors import Factors
+from scalednl.lab.records.attention import Vectors
 
 LARGEST = 1_200_000
 """Letters of the vectors in one record: images are left out from the end until they fit"""
-BITS = (16, 8)
+Bits = Literal[8, 16]
+BITS: tuple[Bits, ...] = (16, 8)
 """Bits of a number; the smaller number is used where the larger would leave images out"""
 
 
-def explorer_block(seen: BlockAttention, image: int, bits: int) -> dict[str, Any]:
+def explorer_block(seen: BlockAttention, image: int, bits: Bits) -> Vectors:
     """One block's vectors for one image, as its attention sees them, and the error of their rows.
 
     Every vector is a scale times integers of that many bits, in a basis in which rounding does
@@ -34,16 +35,20 @@ def explorer_block(seen: BlockAttention, image: int, bits: int) -> dict[str, Any
     again = Factors(
         theta * theta_scale[..., None], phi * phi_scale[..., None], factors.factor, factors.softmax
     )
-    return {
-        "bits": bits,
-        "theta": encode(theta.cpu().numpy().astype(f"<i{bits // 8}")),
-        "theta_scale": encode(theta_scale.cpu().numpy().astype("<f4")),
-        "phi": encode(phi.cpu().numpy().astype(f"<i{bits // 8}")),
-        "phi_scale": encode(phi_scale.cpu().numpy().astype("<f4")),
-        "width": even.theta.shape[-1],
-        "factor": factors.factor.tolist(),
-        "row_error": row_error(again, factors),
-    }
+    return Vectors(
+        bits=bits,
+        theta=_bytes(theta, f"<i{bits // 8}"),
+        theta_scale=_bytes(theta_scale, "<f4"),
+        phi=_bytes(phi, f"<i{bits // 8}"),
+        phi_scale=_bytes(phi_scale, "<f4"),
+        width=even.theta.shape[-1],
+        factor=tuple(factors.factor.tolist()),
+        row_error=row_error(again, factors),
+    )
+
+
+def _bytes(values: Tensor, kind: str) -> bytes:
+    return values.cpu().numpy().astype(kind).tobytes()
 
 
 def evened(factors: Factors) -> Factors:
@@ -92,16 +97,11 @@ def row_error(found: Factors, exact: Factors) -> float:
     return largest
 
 
-def encode(values: npt.NDArray[Any]) -> str:
-    """The bytes of an array in base64."""
-    return base64.b64encode(np.ascontiguousarray(values).tobytes()).decode()
-
-
-def encode_png(pixels: npt.NDArray[np.uint8]) -> str:
-    """An image as a PNG in base64."""
+def encode_png(pixels: npt.NDArray[np.uint8]) -> bytes:
+    """An image as a PNG file."""
     target = io.BytesIO()
     Image.fromarray(pixels).save(target, "PNG", optimize=True)
-    return base64.b64encode(target.getvalue()).decode()
+    return target.getvalue()
 
 
 def letters_of(blocks: Sequence[BlockAttention], bits: int) -> int:

@@ -1,8 +1,8 @@
 """The record of a network's attention: scores, bare maps, and the vectors for an explorer."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -10,13 +10,22 @@ from scalednl.files import replacing, writing_to
 from scalednl.inspection.capture import BlockAttention
 from scalednl.lab.attention import explorer
 from scalednl.lab.attention.colours import COLOURS, bare_picture, colour_range, shrunk
-from scalednl.lab.attention.explorer import encode_png, explorer_block, letters_of
+from scalednl.lab.attention.explorer import Bits, encode_png, explorer_block, letters_of
 from scalednl.lab.attention.scoring import BlockScores, Observation, Scores, observe, score
 from scalednl.lab.attention.source import NetworkSource, open_source
 from scalednl.lab.records import origin
-from scalednl.lab.records.attention import SCHEMA, write_attention
+from scalednl.lab.records.attention import (
+    Ablations,
+    AttentionRecord,
+    BlockRecord,
+    ExplorerImage,
+    ExplorerImages,
+    MapPicture,
+    UntrainedStart,
+    write_attention,
+)
 from scalednl.lab.records.run import RunFolder
-from scalednl.lab.stats import summarise
+from scalednl.lab.stats import Summary, summarise
 
 
 def record_run(
@@ -45,61 +54,60 @@ def record_run(
 
 def write_record(
     source: NetworkSource, observations: Sequence[Observation], scores: Scores, folder: Path
-) -> dict[str, Any]:
+) -> AttentionRecord:
     """Write the record of a network and its bare maps into a folder; returns the record."""
     record = describe(source, observations, scores)
     with writing_to(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        record["maps"] = write_maps(observations[0], folder)
+        record = replace(record, maps=tuple(write_maps(observations[0], folder)))
         write_attention(folder, record)
     return record
 
 
 def describe(
     source: NetworkSource, observations: Sequence[Observation], scores: Scores
-) -> dict[str, Any]:
-    """The record as plain values, without its bare maps."""
+) -> AttentionRecord:
+    """The record without its bare maps."""
     config, experiment = source.model.config, source.experiment
     assert config is not None
     first = observations[0].blocks
     alike = [observed for observed in observations if _same_sizes(observed, first)]
-    return {
-        "schema": SCHEMA,
-        "source": source.name,
-        "recipe": experiment.recipe if experiment else None,
-        "seed": experiment.seed if experiment else None,
-        "data": None if source.batches is None else source.info.name,
-        "model": config.name,
-        "position": config.position,
-        "origin": origin(threads=torch.get_num_threads()).as_dict(),
-        "images_scored": source.images,
-        "blocks": [
-            {**_described(seen), **_summaries(found), "untrained": _summaries(before)["scores"]}
+    return AttentionRecord(
+        source=source.name,
+        recipe=experiment.recipe if experiment else None,
+        seed=experiment.seed if experiment else None,
+        data=None if source.batches is None else source.info.name,
+        model=config.name,
+        position=config.position,
+        origin=origin(threads=torch.get_num_threads()),
+        images_scored=source.images,
+        blocks=tuple(
+            _described(seen, found, before)
             for seen, found, before in zip(first, scores.trained, scores.untrained, strict=True)
-        ],
-        "untrained": {"seed": scores.start.seed, "start": scores.start.start},
-        "ablations": _ablations(source, scores.ablation_error_pct),
-        "maps": [],
-        "explorer": explore(alike, len(observations)),
-    }
+        ),
+        untrained=UntrainedStart(scores.start.seed, scores.start.start),
+        ablations=_ablations(source, scores.ablation_error_pct),
+        maps=(),
+        explorer=explore(alike, len(observations)),
+    )
 
 
-def _ablations(source: NetworkSource, error_pct: dict[str, float]) -> dict[str, Any] | None:
+def _ablations(source: NetworkSource, error_pct: dict[str, float]) -> Ablations | None:
     tested = source.tested
-    return {"images": tested.images, "error_pct": error_pct} if tested and error_pct else None
+    return Ablations(tested.images, error_pct) if tested and error_pct else None
 
 
-def explore(observations: Sequence[Observation], wanted: int) -> dict[str, Any]:
+def explore(observations: Sequence[Observation], wanted: int) -> ExplorerImages:
     """Vectors of as many images as fit, and how many were left out."""
     for bits in explorer.BITS:
         fits = explorer.LARGEST // letters_of(observations[0].blocks, bits)
         if fits >= len(observations):
             break
-    images = [_explored(observed, bits) for observed in observations[:fits]]
-    return {"images": images, "left_out": wanted - len(images)}
+    images = tuple(_explored(observed, bits) for observed in observations[:fits])
+    return ExplorerImages(images, wanted - len(images))
 
 
-def write_maps(observed: Observation, folder: Path) -> list[dict[str, Any]]:
+def write_maps(observed: Observation, folder: Path) -> list[MapPicture]:
     """Bare pictures of every map of an image that is small enough, in both colour maps."""
     written = []
     for number, seen in enumerate(observed.blocks):
@@ -113,45 +121,44 @@ def write_maps(observed: Observation, folder: Path) -> list[dict[str, Any]]:
                 with replacing(folder / name) as temporary:
                     bare_picture(values, colours).save(temporary, "PNG", optimize=True)
                 low, high = colour_range(values, colours)
-                place = {"file": name, "image": 0, "block": number, "head": head}
-                written.append({**place, "colours": colours, "low": low, "high": high})
+                written.append(MapPicture(name, 0, number, head, colours, low, high))
     return written
 
 
-def _described(seen: BlockAttention) -> dict[str, Any]:
+def _described(seen: BlockAttention, trained: BlockScores, untrained: BlockScores) -> BlockRecord:
     block = seen.block
-    return {
-        "name": seen.name,
-        "attention": block.attention,
-        "view": block.view,
-        "heads": block.heads,
-        "channels": block.channels,
-        "embed_channels": block.embed_channels,
-        "query_size": list(seen.query_size),
-        "key_size": list(seen.key_size),
-    }
+    return BlockRecord(
+        name=seen.name,
+        attention=block.attention,
+        view=block.view,
+        heads=block.heads,
+        channels=block.channels,
+        embed_channels=block.embed_channels,
+        query_size=tuple(seen.query_size),
+        key_size=tuple(seen.key_size),
+        scores=_summaries(trained),
+        head_scores={name: tuple(v.mean(0).tolist()) for name, v in trained.maps.items()},
+        untrained=_summaries(untrained),
+    )
 
 
-def _summaries(scores: BlockScores) -> dict[str, Any]:
-    """Heads averaged in every image, then summarised over images; and every head's mean."""
+def _summaries(scores: BlockScores) -> dict[str, Summary]:
+    """Heads averaged in every image, then summarised over images."""
     values = {**{name: found.mean(1) for name, found in scores.maps.items()}, **scores.branch}
-    return {
-        "scores": {name: summarise(found.tolist()).as_dict() for name, found in values.items()},
-        "head_scores": {name: found.mean(0).tolist() for name, found in scores.maps.items()},
-    }
+    return {name: summarise(found.tolist()) for name, found in values.items()}
 
 
-def _explored(observed: Observation, bits: int) -> dict[str, Any]:
+def _explored(observed: Observation, bits: Bits) -> ExplorerImage:
     height, width, _ = observed.picture.pixels.shape
-    return {
-        "index": observed.picture.index,
-        "label": observed.picture.label,
-        "predicted": observed.predicted,
-        "height": height,
-        "width": width,
-        "png": encode_png(observed.picture.pixels),
-        "blocks": [explorer_block(seen, 0, bits) for seen in observed.blocks],
-    }
+    return ExplorerImage(
+        index=observed.picture.index,
+        label=observed.picture.label,
+        predicted=observed.predicted,
+        height=height,
+        width=width,
+        png=encode_png(observed.picture.pixels),
+        blocks=tuple(explorer_block(seen, 0, bits) for seen in observed.blocks),
+    )
 
 
 def _same_sizes(observed: Observation, first: Sequence[BlockAttention]) -> bool:

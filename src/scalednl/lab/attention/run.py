@@ -1,9 +1,8 @@
 """All that `scalednl attention` makes of its sources: records, tables, figures."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from scalednl.errors import UsageError
 from scalednl.files import writing_to
@@ -13,7 +12,7 @@ from scalednl.lab.attention.queries import ImagePlace, default_queries
 from scalednl.lab.attention.record import write_record
 from scalednl.lab.attention.scoring import Observation, observe, score
 from scalednl.lab.attention.source import NetworkSource, open_source
-from scalednl.lab.records.attention import FILE
+from scalednl.lab.records.attention import FILE, AttentionRecord, ExplorerImages
 from scalednl.lab.records.run import RunFolder
 
 
@@ -32,7 +31,7 @@ class DrawOptions:
 class Written:
     """The records of all sources, and the files with them and their figures."""
 
-    records: list[dict[str, Any]]
+    records: list[AttentionRecord]
     """One for each source, without the vectors of its explorer"""
     paths: list[Path]
 
@@ -66,7 +65,7 @@ def inspect_sources(
     found = Written([], [])
     for source, seen, folder in zip(sources, observed, folders, strict=True):
         record = write_record(source, seen, score(source, quiet), folder)
-        found.records.append({key: value for key, value in record.items() if key != "explorer"})
+        found.records.append(replace(record, explorer=ExplorerImages(())))
         found.paths.append(folder / FILE)
     for number, panels in enumerate(figures):
         found.paths.extend(_draw(panels, out or folders[0], f"-{number}" if number else ""))

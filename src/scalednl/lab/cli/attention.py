@@ -1,11 +1,17 @@
 """`scalednl attention`: what the blocks of trained networks look at."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from scalednl.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scalednl.lab.records.attention import AttentionRecord, BlockRecord
+    from scalednl.lab.stats import Summary
 
 Sources = Annotated[
     tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN_OR_WEIGHTS ...")
@@ -65,6 +71,7 @@ def attention(
 
     from scalednl.lab.attention.run import DrawOptions, inspect_sources
     from scalednl.lab.machine import use_threads
+    from scalednl.lab.records.typed_json import plain_values
 
     if not sources:
         raise UsageError("name a run directory, or a file of scalednl.save_model")
@@ -84,7 +91,10 @@ def attention(
         quiet=json,
     )
     if json:
-        print(encoder.dumps(found.records, indent=2))
+        values = [plain_values(record) for record in found.records]
+        for value in values:
+            del value["explorer"]
+        print(encoder.dumps(values, indent=2))
         return
     for record in found.records:
         _print(record)
@@ -98,42 +108,40 @@ def _place(text: str) -> tuple[int, int]:
     return int(parts[0]), int(parts[1])
 
 
-def _print(record: dict[str, Any]) -> None:
+def _print(record: "AttentionRecord") -> None:
     from scalednl.lab.console import print_table
 
-    images, data = record["images_scored"], record["data"]
+    images, data = record.images_scored, record.data
     what = f"{images:,} images of {data}" if data else f"{images} photo{'s' * (images != 1)}"
     interval = "; mean (95 % interval over images)" if images > 1 else ""
-    print(f"{record['source']}: {record['model']}, on {what}{interval}\n")
-    blocks = record["blocks"]
-    names = list(blocks[0]["scores"])
+    print(f"{record.source}: {record.model}, on {what}{interval}\n")
+    blocks = record.blocks
+    names = list(blocks[0].scores)
     if names:
         head = ["score"]
         for block in blocks:
-            head += [f"{block['name']} ({block['attention']})", "untrained"]
+            head += [f"{block.name} ({block.attention})", "untrained"]
         print_table(head, [_row(name, blocks) for name in names])
-        print(f"untrained: {record['untrained']['start']}\n")
+        print(f"untrained: {record.untrained.start}\n")
     else:
         print("Its maps are too large to be scored.\n")
-    if record["ablations"]:
-        count, errors = record["ablations"]["images"], record["ablations"]["error_pct"]
-        rows = [[name, f"{error:.2f}"] for name, error in errors.items()]
-        print_table(["maps of all blocks", f"error on {count:,} test images, %"], rows)
+    if record.ablations:
+        rows = [[name, f"{error:.2f}"] for name, error in record.ablations.error_pct.items()]
+        tested = f"error on {record.ablations.images:,} test images, %"
+        print_table(["maps of all blocks", tested], rows)
 
 
-def _row(name: str, blocks: list[dict[str, Any]]) -> list[str]:
+def _row(name: str, blocks: "Sequence[BlockRecord]") -> list[str]:
     cells = [name]
     for block in blocks:
-        cells += [_interval(block["scores"][name]), _number(block["untrained"][name]["mean"])]
+        cells += [_interval(block.scores[name]), _number(block.untrained[name].mean)]
     return cells
 
 
-def _interval(summary: dict[str, Any]) -> str:
-    if summary["low"] is None:
-        return _number(summary["mean"])
-    return " ".join(
-        [_number(summary["mean"]), f"({_number(summary['low'])} to {_number(summary['high'])})"]
-    )
+def _interval(summary: "Summary") -> str:
+    if summary.low is None or summary.high is None:
+        return _number(summary.mean)
+    return " ".join([_number(summary.mean), f"({_number(summary.low)} to {_number(summary.high)})"])
 
 
 def _number(value: float) -> str:

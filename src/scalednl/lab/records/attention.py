@@ -1,101 +1,199 @@
-"""What `scalednl attention` leaves: scores, pictures, and enough to compute any row. No torch.
+"""The record of `scalednl attention`: scores, pictures, and enough to compute any row. No torch.
 
 attention/attention.json   all numbers, and for some images theta and phi in few bits
-attention/*.png, *.svg     figures; bare maps, one pixel an entry
+attention/*.png, *.svg     figures; bare maps, one pixel per entry
 """
 
-import base64
-import binascii
-import json
 import math
-from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
 
+import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from scalednl.errors import CommandError
-from scalednl.files import write_json
+from scalednl.lab.records.origin import Origin
+from scalednl.lab.records.run import Count, Percent
+from scalednl.lab.records.typed_json import read_record, write_record
+from scalednl.lab.stats import Summary
 
 SCHEMA = 2
 """1 had other scores under some of the same names, and errors on the scored images alone"""
 FILE = "attention.json"
 PNG = b"\x89PNG\r\n\x1a\n"
-Floats = npt.NDArray[np.float32]
-Names = type[Any] | tuple[type[Any], ...]
-
-OR_NONE = type(None)
-NUMBER: Names = (int, float)
-
-TOP: Mapping[str, Names] = {
-    "source": str,
-    "recipe": (str, OR_NONE),
-    "seed": (int, OR_NONE),
-    "data": (str, OR_NONE),
-    "model": str,
-    "position": (bool, OR_NONE),
-    "origin": dict,
-    "images_scored": int,
-    "blocks": list,
-    "untrained": dict,
-    "ablations": (dict, OR_NONE),
-    "maps": list,
-    "explorer": dict,
-}
-BLOCK: Mapping[str, Names] = {
-    **dict.fromkeys(("name", "attention", "view"), str),
-    **dict.fromkeys(("heads", "channels", "embed_channels"), int),
-    **dict.fromkeys(("query_size", "key_size"), list),
-    **dict.fromkeys(("scores", "head_scores", "untrained"), dict),
-}
-UNTRAINED: Mapping[str, Names] = {"seed": int, "start": str}
-ABLATIONS: Mapping[str, Names] = {"images": int, "error_pct": dict}
-MAP: Mapping[str, Names] = {
-    **dict.fromkeys(("file", "colours"), str),
-    **dict.fromkeys(("image", "block", "head"), int),
-    **dict.fromkeys(("low", "high"), NUMBER),
-}
-IMAGE: Mapping[str, Names] = {
-    **dict.fromkeys(("index", "height", "width"), int),
-    **dict.fromkeys(("label", "predicted"), (str, OR_NONE)),
-    "png": str,
-    "blocks": list,
-}
-VECTORS: Mapping[str, Names] = {
-    **dict.fromkeys(("theta", "theta_scale", "phi", "phi_scale"), str),
-    "width": int,
-    "bits": int,
-    "factor": list,
-    "row_error": NUMBER,
-}
+Positive = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
+Number = Annotated[float, msgspec.Meta(ge=-1e15, le=1e15)]
+Sizes = Annotated[tuple[Positive, ...], msgspec.Meta(min_length=1)]
 
 
-def write_attention(folder: Path, record: dict[str, Any]) -> Path:
-    """Write a record beside its pictures; it is checked as a reader would."""
-    _check({"schema": SCHEMA, **record})
-    path = folder / FILE
-    write_json(path, {"schema": SCHEMA, **record})
-    return path
+@dataclass(frozen=True)
+class BlockRecord:
+    """One block: its options, and its scores after training and before."""
+
+    name: str
+    attention: str
+    view: str
+    heads: Positive
+    channels: Positive
+    embed_channels: Positive
+    query_size: Sizes
+    key_size: Sizes
+    scores: dict[str, Summary]
+    """Over images, of the mean over heads"""
+    head_scores: dict[str, tuple[Number, ...]]
+    """The mean over images of every head"""
+    untrained: dict[str, Summary]
+
+    def __post_init__(self) -> None:
+        if self.untrained.keys() != self.scores.keys():
+            raise ValueError("scores and untrained have different names")
+        for name, summary in [*self.scores.items(), *self.untrained.items()]:
+            values = (summary.mean, summary.sd, summary.low, summary.high)
+            if any(value is not None and abs(value) > 1e15 for value in values):
+                raise ValueError(f"{name} has a number above 1e15")
+            if (summary.low is None) != (summary.high is None):
+                raise ValueError(f"{name} has half an interval")
+        for name, heads in self.head_scores.items():
+            if len(heads) != self.heads:
+                raise ValueError(f"{name} has {len(heads)} numbers for {self.heads} heads")
 
 
-def read_attention(folder: Path) -> dict[str, Any] | None:
-    """The record in a folder, checked throughout; None if there is none."""
-    path = folder / FILE
+@dataclass(frozen=True)
+class UntrainedStart:
+    """The network that `untrained` scores belong to."""
+
+    seed: int
+    start: str
+    """In words"""
+
+
+@dataclass(frozen=True)
+class Ablations:
+    """Test error in percent with the maps of all blocks replaced."""
+
+    images: Count
+    error_pct: dict[str, Percent]
+
+
+@dataclass(frozen=True)
+class MapPicture:
+    """The picture of a bare map, in the folder of the record."""
+
+    file: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,200}\.png\Z")]
+    image: Count
+    block: Count
+    head: Count
+    colours: str
+    low: Number
+    high: Number
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Theta and phi of one block and image: whole numbers, times a scale for every vector.
+
+    Row i of head h is factor[h] theta_i . phi_j over all j, or the softmax of that.
+    """
+
+    bits: Literal[8, 16]
+    """Of a number; they are signed and little-endian"""
+    theta: bytes
+    theta_scale: bytes
+    """float32, little-endian"""
+    phi: bytes
+    phi_scale: bytes
+    width: Positive
+    """Numbers of a vector"""
+    factor: tuple[Number, ...]
+    """One per head"""
+    row_error: Number
+    """Largest error of a row, relative to its largest entry"""
+
+    def check(self, block: BlockRecord) -> None:
+        """Raise ValueError unless the vectors belong to a block of this shape."""
+        if len(self.factor) != block.heads:
+            raise ValueError(f"{len(self.factor)} factors for {block.heads} heads")
+        for name, numbers, scales, size in (
+            ("theta", self.theta, self.theta_scale, block.query_size),
+            ("phi", self.phi, self.phi_scale, block.key_size),
+        ):
+            count = block.heads * math.prod(size)
+            wanted = count * self.width * self.bits // 8
+            if (len(numbers), len(scales)) != (wanted, 4 * count):
+                raise ValueError(f"{name} has {len(numbers)} bytes, its scales {len(scales)}")
+            if not np.isfinite(np.frombuffer(scales, "<f4")).all():
+                raise ValueError(f"{name}_scale has numbers that are not finite")
+
+
+@dataclass(frozen=True)
+class ExplorerImage:
+    """One image of the explorer, with the vectors of every block."""
+
+    index: int
+    label: str | None
+    predicted: str | None
+    height: Positive
+    width: Positive
+    png: bytes
+    blocks: tuple[Vectors, ...]
+
+
+@dataclass(frozen=True)
+class ExplorerImages:
+    """The images of the explorer."""
+
+    images: tuple[ExplorerImage, ...]
+    left_out: Count = 0
+    """Images that would have made the record too large"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionRecord:
+    """attention.json."""
+
+    schema: int = SCHEMA
+    source: str
+    recipe: str | None
+    seed: int | None
+    data: str | None
+    """None for photos"""
+    model: str
+    position: bool | None
+    origin: Origin
+    images_scored: Count
+    blocks: Annotated[tuple[BlockRecord, ...], msgspec.Meta(min_length=1)]
+    untrained: UntrainedStart
+    ablations: Ablations | None
+    maps: tuple[MapPicture, ...]
+    explorer: ExplorerImages
+
+    def __post_init__(self) -> None:
+        for picture in self.maps:
+            if picture.block >= len(self.blocks):
+                raise ValueError(f"a map is of block {picture.block}, which does not exist")
+            if picture.head >= self.blocks[picture.block].heads:
+                raise ValueError(f"a map is of head {picture.head}, which does not exist")
+        for image in self.explorer.images:
+            if not image.png.startswith(PNG):
+                raise ValueError("an image of the explorer is not a PNG picture")
+            if len(image.blocks) != len(self.blocks):
+                raise ValueError(f"an image has {len(image.blocks)} blocks, not {len(self.blocks)}")
+            for vectors, block in zip(image.blocks, self.blocks, strict=True):
+                vectors.check(block)
+
+
+def write_attention(folder: Path, record: AttentionRecord) -> None:
+    """Write a record beside its pictures."""
+    write_record(folder / FILE, record)
+
+
+def read_attention(folder: Path) -> AttentionRecord | None:
+    """The record in a folder; None if there is none."""
     try:
-        if not path.is_file():
-            return None
-        record = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
-    except (OSError, ValueError, RecursionError) as error:
-        raise CommandError(f"{path} cannot be read: {error}") from error
-    found = record.get("schema") if isinstance(record, dict) else None
-    if found != SCHEMA:
-        raise CommandError(f"{path} has schema {found}, and this version reads {SCHEMA}")
-    try:
-        _check(record)
-    except (ValueError, OverflowError) as error:
-        raise CommandError(f"{path} is damaged: {error}") from error
-    return record
+        return read_record(folder / FILE, AttentionRecord, schema=SCHEMA)
+    except FileNotFoundError:
+        return None
 
 
 def is_current(run: Path, images: int) -> bool:
@@ -104,156 +202,13 @@ def is_current(run: Path, images: int) -> bool:
     try:
         found = read_attention(record.parent)
         newer = not weights.exists() or record.stat().st_mtime >= weights.stat().st_mtime
-        return found is not None and found["images_scored"] >= images and newer
+        return found is not None and found.images_scored >= images and newer
     except (CommandError, OSError):
         return False
 
 
-def decode_vectors(vectors: Mapping[str, Any], name: str) -> Floats:
-    """`theta` or `phi` of a block in the explorer: (heads, pixels, width)."""
-    heads, width = len(vectors["factor"]), vectors["width"]
-    kind = f"<i{vectors['bits'] // 8}"
-    numbers = np.frombuffer(_bytes(vectors[name], name), kind).astype(np.float32)
-    scales = np.frombuffer(_bytes(vectors[f"{name}_scale"], name), "<f4")
-    return numbers.reshape(heads, -1, width) * scales.reshape(heads, -1, 1)
-
-
-def decode_rows(
-    vectors: Mapping[str, Any], head: int, queries: Sequence[int], *, softmax: bool
-) -> Floats:
-    """A_i = f theta_i . phi_j, or its softmax over j, as a browser computes it."""
-    theta, phi = decode_vectors(vectors, "theta"), decode_vectors(vectors, "phi")
-    rows = np.float32(vectors["factor"][head]) * theta[head, list(queries)] @ phi[head].T
-    if not softmax:
-        return rows
-    powers = np.exp(rows - rows.max(-1, keepdims=True))
-    return powers / powers.sum(-1, keepdims=True)
-
-
-def _check(record: Any) -> None:
-    """Raise ValueError at the first thing that a reader could stumble over."""
-    _fields(record, TOP, "the record")
-    if not record["blocks"]:
-        raise ValueError("it has no blocks")
-    for number, block in enumerate(record["blocks"]):
-        _check_block(block, f"block {number}")
-    _fields(record["untrained"], UNTRAINED, "untrained")
-    if record["ablations"] is not None:
-        _fields(record["ablations"], ABLATIONS, "ablations")
-        for name, error in record["ablations"]["error_pct"].items():
-            _number(error, f"error of ablation {name}")
-    for number, picture in enumerate(record["maps"]):
-        _check_map(picture, record["blocks"], f"map {number}")
-    images = record["explorer"].get("images")
-    if not isinstance(images, list):
-        raise ValueError("explorer has no list of images")
-    for number, image in enumerate(images):
-        _check_image(image, record["blocks"], f"explorer image {number}")
-
-
-def _check_block(block: Any, where: str) -> None:
-    _fields(block, BLOCK, where)
-    for name in ("query_size", "key_size"):
-        if not block[name] or not all(_positive(size) for size in block[name]):
-            raise ValueError(f"{where} has {name} {block[name]}")
-    if not _positive(block["heads"]):
-        raise ValueError(f"{where} has {block['heads']} heads")
-    for kind in ("scores", "untrained"):
-        for name, summary in block[kind].items():
-            _check_summary(summary, name, where)
-    if block["untrained"].keys() != block["scores"].keys():
-        raise ValueError(f"{where}: scores and untrained have different names")
-    for name, values in block["head_scores"].items():
-        if not isinstance(values, list) or len(values) != block["heads"]:
-            raise ValueError(f"{where}: {name} has not one number a head")
-        for value in values:
-            _number(value, f"{where}: {name}")
-
-
-def _check_summary(summary: Any, name: str, where: str) -> None:
-    parts = ("mean", "sd", "n", "low", "high")
-    if not isinstance(summary, dict) or not set(parts) <= set(summary):
-        raise ValueError(f"{where}: {name} is not a summary")
-    for part in parts:
-        if summary[part] is not None or part in ("mean", "n"):
-            _number(summary[part], f"{where}: {part} of {name}")
-
-
-def _check_map(picture: Any, blocks: Sequence[Any], where: str) -> None:
-    _fields(picture, MAP, where)
-    name = picture["file"]
-    # A page puts the file in: a name must not lead anywhere else.
-    if Path(name).name != name or not name.endswith(".png") or "\\" in name:
-        raise ValueError(f"{where} has the file name {name!r}")
-    if not 0 <= picture["block"] < len(blocks):
-        raise ValueError(f"{where} is of block {picture['block']}, which is not there")
-    if not 0 <= picture["head"] < blocks[picture["block"]]["heads"]:
-        raise ValueError(f"{where} is of head {picture['head']}, which is not there")
-    for part in ("low", "high"):
-        _number(picture[part], f"{where}: {part}")
-
-
-def _check_image(image: Any, blocks: Sequence[Any], where: str) -> None:
-    _fields(image, IMAGE, where)
-    if not _bytes(image["png"], f"{where}: png").startswith(PNG):
-        raise ValueError(f"{where}: png is no PNG picture")
-    if not (_positive(image["height"]) and _positive(image["width"])):
-        raise ValueError(f"{where} is {image['height']} x {image['width']}")
-    if len(image["blocks"]) != len(blocks):
-        raise ValueError(f"{where} has {len(image['blocks'])} blocks, not {len(blocks)}")
-    for number, (vectors, block) in enumerate(zip(image["blocks"], blocks, strict=True)):
-        _check_vectors(vectors, block, f"{where}, block {number}")
-
-
-def _check_vectors(vectors: Any, block: Mapping[str, Any], where: str) -> None:
-    _fields(vectors, VECTORS, where)
-    if len(vectors["factor"]) != block["heads"] or not _positive(vectors["width"]):
-        raise ValueError(
-            f"{where} has {len(vectors['factor'])} factors of width {vectors['width']}"
-        )
-    if vectors["bits"] not in (8, 16):
-        raise ValueError(f"{where} has numbers of {vectors['bits']} bits")
-    for factor in (*vectors["factor"], vectors["row_error"]):
-        _number(factor, f"{where}: factor")
-    for name, size in (("theta", "query_size"), ("phi", "key_size")):
-        count = block["heads"] * math.prod(block[size])
-        scales = _bytes(vectors[f"{name}_scale"], f"{where}: {name}_scale")
-        numbers = _bytes(vectors[name], f"{where}: {name}")
-        wanted = count * vectors["width"] * vectors["bits"] // 8
-        if len(numbers) != wanted or len(scales) != 4 * count:
-            raise ValueError(f"{where}: {name} has {len(numbers)} bytes, its scales {len(scales)}")
-        if not np.isfinite(np.frombuffer(scales, "<f4")).all():
-            raise ValueError(f"{where}: {name}_scale has numbers that are not finite")
-
-
-def _fields(value: Any, fields: Mapping[str, Names], where: str) -> None:
-    if not isinstance(value, dict):
-        raise ValueError(f"{where} is {type(value).__name__}")
-    for name, kinds in fields.items():
-        if name not in value:
-            raise ValueError(f"{where} has no {name}")
-        allowed = kinds if isinstance(kinds, tuple) else (kinds,)
-        if not isinstance(value[name], allowed) or (
-            isinstance(value[name], bool) and bool not in allowed
-        ):
-            raise ValueError(f"{name} of {where} is {type(value[name]).__name__}")
-
-
-def _number(value: Any, where: str) -> None:
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
-        raise ValueError(f"{where} is {value!r}, not a number")
-
-
-def _positive(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
-
-
-def _bytes(text: Any, where: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, TypeError, ValueError):
-        raise ValueError(f"{where} is not base64") from None
-
-
-def _refuse(constant: str) -> float:
-    raise ValueError(f"it holds {constant}")
+def without_pictures(record: AttentionRecord) -> AttentionRecord:
+    """A record's numbers alone; its images count as left out."""
+    explorer = record.explorer
+    left_out = len(explorer.images) + explorer.left_out
+    return replace(record, maps=(), explorer=ExplorerImages((), left_out))

@@ -24,7 +24,13 @@ from scalednl.errors import CommandError
 from scalednl.files import replacing, write_json, write_text
 from scalednl.lab.config import Experiment
 from scalednl.lab.records.origin import Origin
-from scalednl.lab.records.typed_json import decode_record, read_bytes, read_record, write_record
+from scalednl.lab.records.typed_json import (
+    decode_record,
+    plain_values,
+    read_bytes,
+    read_record,
+    write_record,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -182,7 +188,7 @@ class RunFolder:
 
     def write_config(self, experiment: Experiment, setup: RunSetup) -> None:
         """Write what is trained, and how."""
-        run = msgspec.to_builtins(setup)
+        run = plain_values(setup)
         value = {"schema": SCHEMA, "experiment": experiment.as_dict(), "run": run}
         write_json(self.path / "config.json", value)
 
@@ -199,7 +205,7 @@ class RunFolder:
 
     def write_epochs(self, epochs: Sequence[Epoch]) -> None:
         """Write all finished epochs, so that each is there once whatever happened in between."""
-        lines = (json.dumps(msgspec.to_builtins(epoch), allow_nan=False) for epoch in epochs)
+        lines = (json.dumps(plain_values(epoch), allow_nan=False) for epoch in epochs)
         write_text(self.path / "epochs.jsonl", "".join(f"{line}\n" for line in lines))
 
     def read_epochs(self) -> list[Epoch]:

@@ -49,10 +49,8 @@ class _Version:
 def read_bytes(path: Path, largest: int = LARGEST_FILE) -> bytes:
     """The content of a regular file of limited size; pipes and devices are refused."""
     try:
-        # Without O_NONBLOCK, opening a pipe waits for its writer.
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-        with open(descriptor, "rb") as file:
-            found = os.fstat(descriptor)
+        with open(path, "rb", opener=_open) as file:
+            found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
                 raise CommandError(f"{path} is not a regular file")
             if found.st_size > largest:
@@ -64,7 +62,17 @@ def read_bytes(path: Path, largest: int = LARGEST_FILE) -> bytes:
         raise CommandError(f"{path} cannot be read: {error}") from error
 
 
+def _open(path: str, flags: int) -> int:
+    """Open without waiting: a pipe would wait for its writer."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
 def write_record(path: Path, record: Any) -> None:
     """Replace a file by a record: readable, strict JSON."""
-    assert dataclasses.is_dataclass(record)
-    write_json(path, msgspec.to_builtins(record))
+    write_json(path, plain_values(record))
+
+
+def plain_values(record: Any) -> Any:
+    """A record as values for JSON; bytes become base64."""
+    # msgspec alone leaves out defaults of records that it has decoded itself.
+    return msgspec.to_builtins(dataclasses.asdict(record))

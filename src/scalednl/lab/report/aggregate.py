@@ -1,41 +1,54 @@
-"""What the runs of one training say together: means, spread, differences, and which they are."""
+"""The runs of one training together: means, spread, differences."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from scalednl.lab.config import Experiment
-from scalednl.lab.records.runs import PRECISIONS, Cells, RunRecord, cell_of
-from scalednl.lab.stats import contrast, paired, summarise
+from scalednl.lab.records.runs import RunRecord
+from scalednl.lab.stats import Contrast, Summary, contrast, paired, summarise
 
 
-def outcome(
-    experiment: Experiment,
-    runs: Cells,
-    softmax: Experiment | None = None,
-    precision: str = PRECISIONS["fp32"],
-) -> dict[str, Any] | None:
-    """The numbers of a training over its seeds; None if it was never begun.
+@dataclass(frozen=True)
+class Outcome:
+    """The numbers of a training over its seeds."""
 
-    `softmax` is the training that it is compared with.
-    """
-    members = runs.get(cell_of(experiment, precision), ())
-    if not members:
+    n: int
+    """Finished runs"""
+    last: Summary | None
+    best: Summary | None
+    diverged: int
+    unfinished: int
+    difference: Contrast | None
+    """From the same training with softmax blocks, over common seeds"""
+    runs: tuple[str, ...]
+    """Names of all runs"""
+
+
+def outcome(runs: Sequence[RunRecord], softmax: Sequence[RunRecord] = ()) -> Outcome | None:
+    """The numbers of a training, compared with `softmax`; None if it was never begun."""
+    if not runs:
         return None
-    done = [run for run in members if run.counts]
-    last = [value for run in done if (value := run.last_error) is not None]
-    best = [value for run in done if (value := run.best_error) is not None]
-    others = () if softmax is None else runs.get(cell_of(softmax, precision), ())
-    differences = paired(_last_errors(members), _last_errors(others))
-    return {
-        "n": len(done),
-        "last": summarise(last).as_dict() if last else None,
-        "best": summarise(best).as_dict() if best else None,
-        "diverged": sum(run.state == "diverged" for run in members),
-        "unfinished": sum(run.state not in ("finished", "diverged") for run in members),
-        "difference": contrast(differences).as_dict() if differences else None,
-        "runs": [run.name for run in members],
-    }
+    mine = _last_errors(runs)
+    best = [run.best_error for run in runs if run.counts and run.best_error is not None]
+    differences = paired(mine, _last_errors(softmax))
+    return Outcome(
+        n=len(mine),
+        last=summarise(list(mine.values())) if mine else None,
+        best=summarise(best) if best else None,
+        diverged=sum(run.state == "diverged" for run in runs),
+        unfinished=sum(not run.has_ended for run in runs),
+        difference=contrast(differences) if differences else None,
+        runs=tuple(run.name for run in runs),
+    )
+
+
+def _last_errors(runs: Sequence[RunRecord]) -> dict[int, float]:
+    """Errors of the finished runs, by seed."""
+    found = {}
+    for run in runs:
+        if run.counts and run.last_error is not None and run.seed is not None:
+            found[run.seed] = run.last_error
+    return found
 
 
 def as_softmax(experiment: Experiment) -> Experiment | None:
@@ -44,15 +57,6 @@ def as_softmax(experiment: Experiment) -> Experiment | None:
     if block.attention != "scaled" or not block.blocks:
         return None
     return replace(experiment, block=replace(block, attention="softmax", scale=True, order="auto"))
-
-
-def _last_errors(runs: Sequence[RunRecord]) -> dict[int, float]:
-    found = {}
-    for run in runs:
-        error = run.last_error
-        if run.counts and error is not None and run.experiment is not None:
-            found[run.experiment.seed] = error
-    return found
 
 
 def describe_block(experiment: Experiment) -> str:

@@ -1,147 +1,219 @@
-"""All that a report says, as plain values: the page, report.md and report.json are made of it."""
+"""All that a report shows: the page, report.md and report.json are made of it."""
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from statistics import fmean
 
 from scalednl.lab.paper.answers import ANSWERS
 from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.hours import rates
-from scalednl.lab.records import origin
 from scalednl.lab.records.bench import find_bench_records
-from scalednl.lab.records.runs import PRECISIONS, Cells, RunRecord, by_cell, find_runs
-from scalednl.lab.report.aggregate import as_softmax, describe_block, outcome
-from scalednl.lab.report.attention import find_attention, scores_of, without_pictures
+from scalednl.lab.records.origin import Origin, origin
+from scalednl.lab.records.runs import (
+    PRECISIONS,
+    Cells,
+    RunRecord,
+    by_cell,
+    cell_of,
+    find_runs,
+)
+from scalednl.lab.report.aggregate import Outcome, as_softmax, describe_block, outcome
+from scalednl.lab.report.attention import AttentionNumbers, RunAttention, find_attention
+from scalednl.lab.report.contrasts import Scores
 from scalednl.lab.report.cost_claims import judge_costs
-from scalednl.lab.report.costs import cost_section
-from scalednl.lab.report.curves import figure2, learning_curves, other_curves
-from scalednl.lab.report.paper_tables import grid, in_grid
-from scalednl.lab.report.printed_numbers import noise_caption, printed_numbers
+from scalednl.lab.report.costs import CostSection, cost_section
+from scalednl.lab.report.curves import Figure, Place, attention_of, order_of, other_curves
+from scalednl.lab.report.paper_tables import PaperTable, cells_in_tables, paper_table
+from scalednl.lab.report.printed_numbers import PrintedNumbers, printed_numbers
 from scalednl.lab.report.verdicts import Verdict, judge_all
 
-SCHEMA = 1
+SCHEMA = 2
+"""1 had other names for some parts of `printed`, of the rows of tables and of runs"""
+SET_ASIDE = "set aside: another run of this training and seed counts"
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many runs in which state, and how many verdicts of which kind."""
+
+    runs: int
+    states: dict[str, int]
+    seconds: float
+    verdicts: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Training:
+    """A training that is in none of the paper's tables."""
+
+    data: str
+    network: str
+    blocks: str
+    recipe: str
+    trained: str
+    """How long, on how much, in which precision"""
+    ours: Outcome
+    seconds: float | None
+    images_per_second: float | None
+    parameters: int | None
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """A line of the list of runs."""
+
+    name: str
+    state: str
+    problem: str
+    recipe: str | None
+    seed: int | None
+    data: str | None
+    network: str | None
+    blocks: str | None
+    last: float | None
+    best: float | None
+    best_epoch: int | None
+    """Counted from 1"""
+    epochs: int
+    planned_epochs: int | None
+    seconds: float | None
+    images_per_second: float | None
+    precision: str
+    origin: Origin
+
+
+@dataclass(frozen=True)
+class Content:
+    """A report."""
+
+    schema: int
+    origin: Origin
+    counts: Counts
+    verdicts: tuple[Verdict, ...]
+    printed: PrintedNumbers
+    tables: tuple[PaperTable, ...]
+    others: tuple[Training, ...]
+    curves: tuple[Figure, ...]
+    """Learning curves of the others"""
+    costs: tuple[CostSection, ...]
+    damaged_benchmarks: tuple[str, ...]
+    """What is wrong with records that cannot be read"""
+    attention: tuple[AttentionNumbers, ...]
+    runs: tuple[RunRow, ...]
 
 
 def build_content(
     folders: Sequence[Path], bench: Sequence[Path] = ()
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+) -> tuple[Content, list[RunAttention]]:
     """Everything below the folders, joined with what the paper prints; and attention's records."""
     runs = find_runs(folders)
     cells = by_cell(runs)
     counted = [run for members in cells.values() for run in members]
-    attention, damaged = find_attention(runs)
-    benchmarks, damaged_benchmarks = find_bench_records([*folders, *bench])
-    scores = scores_of(attention)
-    verdicts = judge_all(
-        cells, lambda run, name: scores.get(run.name, {}).get(name), rates(counted).seconds
+    attention, numbers = find_attention(runs)
+    benchmarks, damaged = find_bench_records([*folders, *bench])
+    verdicts = [
+        *judge_all(cells, _scores(attention), rates(counted).seconds),
+        *judge_costs(benchmarks),
+    ]
+    others, curves = _others(cells)
+    names = {run.name for run in counted}
+    content = Content(
+        schema=SCHEMA,
+        origin=origin(),
+        counts=_counts(runs, verdicts),
+        verdicts=tuple(verdicts),
+        printed=printed_numbers(),
+        tables=tuple(paper_table(artefact, cells) for artefact in artefacts().values()),
+        others=others,
+        curves=curves,
+        costs=tuple(cost_section(record) for record in benchmarks),
+        damaged_benchmarks=tuple(damaged),
+        attention=tuple(numbers),
+        runs=tuple(_run(run, run.name in names) for run in runs),
     )
-    verdicts += judge_costs(benchmarks)
-    content = {
-        "schema": SCHEMA,
-        "origin": origin().as_dict(),
-        "counts": _counts(runs, verdicts),
-        "verdicts": [verdict.as_dict() for verdict in verdicts],
-        "printed": printed_numbers(),
-        "tables": [_table(table, cells) for table in grid(cells)],
-        "others": _others(cells),
-        "costs": [cost_section(record) for record in benchmarks],
-        "damaged_benchmarks": damaged_benchmarks,
-        "attention": [without_pictures(record) for record in attention] + damaged,
-        "runs": [_run(run, run in counted) for run in runs],
-    }
     return content, attention
 
 
-def _table(table: dict[str, Any], cells: Cells) -> dict[str, Any]:
-    """A table with what is drawn of it, and the noise of its printed numbers."""
-    table["noise"] = noise_caption(artefacts()[table["name"]])
-    table["curves"] = learning_curves(artefacts()[table["name"]], cells)
-    table["charts"] = figure2(table) if table["name"].startswith("figure2") else []
-    return table
+def _scores(records: Sequence[RunAttention]) -> Scores:
+    """The means over images of a run's first block, the one that Figure 1 shows."""
+    found = {one.run: one.record.blocks[0].scores for one in records}
+
+    def score(run: RunRecord, name: str) -> float | None:
+        summary = found.get(run.name, {}).get(name)
+        return None if summary is None else summary.mean
+
+    return score
 
 
-def _counts(runs: Sequence[RunRecord], verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    told = Counter(verdict.answer for verdict in verdicts)
-    return {
-        "runs": len(runs),
-        "status": dict(sorted(Counter(run.state for run in runs).items())),
-        "seconds": sum(run.result.seconds for run in runs if run.result is not None),
-        "verdicts": {name: told.get(name, 0) for name in ANSWERS},
-    }
+def _counts(runs: Sequence[RunRecord], verdicts: Sequence[Verdict]) -> Counts:
+    answers = Counter(verdict.answer for verdict in verdicts)
+    return Counts(
+        runs=len(runs),
+        states=dict(sorted(Counter(run.state for run in runs).items())),
+        seconds=sum(run.result.seconds for run in runs if run.result is not None),
+        verdicts={name: answers[name] for name in ANSWERS},
+    )
 
 
-def _others(cells: Cells) -> dict[str, Any]:
-    """Trainings that stand in none of the paper's tables, by data set and network."""
-    known = in_grid()
-    rows = []
-    groups: dict[tuple[str, str], list[list[RunRecord]]] = {}
-    order = {"plain": 0, "softmax": 1, "scaled": 2, "mean": 3}
+def _others(cells: Cells) -> tuple[tuple[Training, ...], tuple[Figure, ...]]:
+    """Trainings that are in none of the paper's tables, by data set and network."""
+    known = cells_in_tables()
+    found: list[tuple[tuple[str, str, int, str], Training]] = []
+    groups: dict[Place, list[Sequence[RunRecord]]] = {}
     for cell, members in cells.items():
         experiment = members[0].experiment
         if cell in known or experiment is None:
             continue
-        groups.setdefault((experiment.data, experiment.model), []).append(list(members))
-        rows.append(
-            {
-                "data": experiment.data,
-                "network": experiment.model,
-                "blocks": describe_block(experiment),
-                "recipe": experiment.recipe,
-                "trained": _trained(members[0]),
-                "order": order[experiment.block.attention if experiment.block.blocks else "plain"],
-                "ours": outcome(
-                    experiment, cells, as_softmax(experiment), members[0].setup.precision
-                ),
-                "seconds": _mean(members, "seconds"),
-                "images_per_second": _mean(members, "images_per_second"),
-                "parameters": members[0].result and members[0].result.parameters,
-            }
-        )
-    rows.sort(key=lambda row: (row["data"], row["network"], row["order"], row["blocks"]))
-    return {"rows": rows, "curves": other_curves(groups)}
+        groups.setdefault((experiment.data, experiment.model), []).append(members)
+        row = _training(members, cells)
+        order = order_of(attention_of(experiment))
+        found.append(((row.data, row.network, order, row.blocks), row))
+    rows = (row for _, row in sorted(found, key=lambda item: item[0]))
+    return tuple(rows), tuple(other_curves(groups))
 
 
-def _trained(run: RunRecord) -> str:
-    """How long and on how much."""
-    assert run.experiment is not None
-    images, precision = run.setup.train_images, run.setup.precision
-    of = "" if images is None else f" of {images:,} images"
-    note = "" if precision == PRECISIONS["fp32"] else f", precision {precision}"
-    return f"{run.experiment.epochs} epochs{of}{note}"
+def _training(members: Sequence[RunRecord], cells: Cells) -> Training:
+    first, experiment = members[0], members[0].experiment
+    assert experiment is not None
+    precision, images = first.setup.precision, first.setup.train_images
+    softmax = as_softmax(experiment)
+    ours = outcome(members, () if softmax is None else cells.get(cell_of(softmax, precision), ()))
+    assert ours is not None
+    trained = f"{experiment.epochs} epochs"
+    trained += "" if images is None else f" of {images:,} images"
+    trained += "" if precision == PRECISIONS["fp32"] else f", precision {precision}"
+    results = [run.result for run in members if run.result is not None]
+    speeds = [one.images_per_second for one in results if one.images_per_second is not None]
+    return Training(
+        *(experiment.data, experiment.model, describe_block(experiment), experiment.recipe),
+        *(trained, ours),
+        seconds=fmean(one.seconds for one in results) if results else None,
+        images_per_second=fmean(speeds) if speeds else None,
+        parameters=results[0].parameters if results else None,
+    )
 
 
-def _mean(members: Sequence[RunRecord], name: str) -> float | None:
-    found = [getattr(run.result, name, None) for run in members]
-    values = [float(value) for value in found if value is not None]
-    return sum(values) / len(values) if values else None
-
-
-def _run(run: RunRecord, counted: bool) -> dict[str, Any]:
-    """A line of the list of runs."""
-    experiment, result, made = run.experiment, run.result, run.origin
+def _run(run: RunRecord, counted: bool) -> RunRow:
+    experiment, result = run.experiment, run.result
     best_epoch = None if result is None else result.test_error_pct.best_epoch
-    aside = "set aside: another run of this training and seed is further on"
-    return {
-        "name": run.name,
-        "status": run.state,
-        "problem": run.note or ("" if counted or experiment is None else aside),
-        "recipe": experiment.recipe if experiment else None,
-        "seed": experiment.seed if experiment else None,
-        "data": experiment.data if experiment else None,
-        "network": experiment.model if experiment else None,
-        "blocks": describe_block(experiment) if experiment else None,
-        "last": run.last_error,
-        "best": run.best_error,
-        "best_epoch": None if best_epoch is None else best_epoch + 1,
-        "epochs": len(run.epochs),
-        "planned_epochs": experiment.epochs if experiment else None,
-        "seconds": result and result.seconds,
-        "images_per_second": result and result.images_per_second,
-        **{
-            name: getattr(made, name)
-            for name in ("date", "commit", "machine", "threads", "command")
-        },
-        "precision": run.setup.precision,
-        "versions": made.packages,
-    }
+    return RunRow(
+        name=run.name,
+        state=run.state,
+        problem=run.note or ("" if counted or experiment is None else SET_ASIDE),
+        recipe=experiment.recipe if experiment else None,
+        seed=run.seed,
+        data=experiment.data if experiment else None,
+        network=experiment.model if experiment else None,
+        blocks=describe_block(experiment) if experiment else None,
+        last=run.last_error,
+        best=run.best_error,
+        best_epoch=None if best_epoch is None else best_epoch + 1,
+        epochs=len(run.epochs),
+        planned_epochs=experiment.epochs if experiment else None,
+        seconds=None if result is None else result.seconds,
+        images_per_second=None if result is None else result.images_per_second,
+        precision=run.setup.precision,
+        origin=run.origin,
+    )

@@ -1,9 +1,10 @@
 """The page's section on cost: the newest record of each benchmark as a chart."""
 
-from typing import Any
+from dataclasses import dataclass
 
 from scalednl.lab.charts.cost import draw
 from scalednl.lab.records.bench import BenchRecord
+from scalednl.lab.records.origin import Origin
 
 SHOWN = {
     "table3": ("Table 3. What three blocks cost a PreResNet-56", "scalednl bench table3"),
@@ -14,14 +15,21 @@ SHOWN = {
 """Title, and the command that measures it"""
 
 
-def cost_section(record: BenchRecord) -> dict[str, Any]:
-    """What the page shows of a record, as plain values."""
+@dataclass(frozen=True)
+class CostSection:
+    """One benchmark on the page."""
+
+    kind: str
+    title: str
+    chart: str
+    measured_by: str
+    """The command that measures it"""
+    quick: bool
+    origin: Origin
+
+
+def cost_section(record: BenchRecord) -> CostSection:
+    """What the page shows of a record."""
     title, command = SHOWN[record.KIND]
-    return {
-        "kind": record.KIND,
-        "title": title,
-        "chart": draw(record),
-        "measured_by": command + " --quick" * (record.quick and record.KIND != "blocks"),
-        "quick": record.quick,
-        "origin": record.origin.as_dict(),
-    }
+    command += " --quick" * (record.quick and record.KIND != "blocks")
+    return CostSection(*(record.KIND, title, draw(record), command, record.quick, record.origin))

@@ -1,14 +1,13 @@
-"""Learning curves and Figure 2, drawn from the epochs of runs."""
+"""Learning curves, drawn from the epochs of runs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
 
 from scalednl.lab.charts import Curve, Plot, curve_chart
 from scalednl.lab.config import Experiment
-from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.grids import Artefact
-from scalednl.lab.paper.scales import SCALES, Scale
+from scalednl.lab.paper.scales import SCALES
 from scalednl.lab.records.runs import Cells, RunRecord
 from scalednl.lab.report.aggregate import describe_block
 from scalednl.lab.report.formatting import data_words, network_words
@@ -18,18 +17,56 @@ CURVES = 8
 POINTS = 60
 """More epochs than this are thinned out"""
 COLOURS = {"plain": "grey", "softmax": "red", "scaled": "blue", "mean": "green"}
+Place = tuple[str, str]
+"""Data set and network"""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart and its title."""
+
+    title: str
+    chart: str
+    """SVG"""
 
 
 def attention_of(experiment: Experiment) -> str:
-    """What tells its colour."""
+    """The kind of attention, which decides colour and order."""
     return experiment.block.attention if experiment.block.blocks else "plain"
 
 
-def learning_curves(artefact: Artefact, runs: Cells) -> list[dict[str, str]]:
-    """For each scale, data set and network one chart, a plot a column."""
-    found = []
+def colour_of(attention: str) -> str:
+    """The colour of a kind of attention; kinds that are not known here share one."""
+    return COLOURS.get(attention, "purple")
+
+
+def order_of(attention: str) -> int:
+    """The place of a kind of attention beside others."""
+    return list(COLOURS).index(attention) if attention in COLOURS else len(COLOURS)
+
+
+def error_figure(
+    place: Place,
+    plots: Sequence[Plot],
+    x_label: str,
+    *,
+    scale: str = "",
+    x_ticks: Sequence[tuple[float, str]] = (),
+    foot: str = "",
+) -> Figure:
+    """A chart of test errors on one data set and network."""
+    title = f"{data_words(place[0])}, {network_words(place[1])}"
+    title += f", scale {scale}" if scale else ""
+    chart = curve_chart(
+        title, plots, x_label=x_label, y_label="test error, %", x_ticks=x_ticks, foot=foot
+    )
+    return Figure(title, chart)
+
+
+def learning_curves(artefact: Artefact, runs: Cells) -> Iterator[Figure]:
+    """For each scale, data set and network one chart, with a plot per column."""
     for scale in reversed(SCALES.values()):
-        places: dict[tuple[str, str], dict[str, list[Curve]]] = {}
+        places: dict[Place, dict[str, list[Curve]]] = {}
         for cell, experiment in artefact.trainings(scale):
             curve = _curve(experiment, runs.get(experiment.cell, ()))
             if curve is not None:
@@ -37,54 +74,29 @@ def learning_curves(artefact: Artefact, runs: Cells) -> list[dict[str, str]]:
                 # Where columns are kinds of attention, they share a plot.
                 column = "" if cell.column in COLOURS else cell.column
                 plots.setdefault(column, []).append(curve)
-        found += [_chart(scale, place, plots) for place, plots in places.items()]
-    return found
+        for place, plots in places.items():
+            shown = [Plot(column, curves) for column, curves in plots.items()]
+            yield error_figure(place, shown, "epoch", scale=scale.name)
 
 
-def _chart(scale: Scale, place: tuple[str, str], plots: dict[str, list[Curve]]) -> dict[str, str]:
-    title = f"{data_words(place[0])}, {network_words(place[1])}, scale {scale.name}"
-    chart = curve_chart(
-        title,
-        [Plot(column, curves) for column, curves in plots.items()],
-        x_label="epoch",
-        y_label="test error, %",
-    )
-    return {"title": title, "chart": chart}
-
-
-def other_curves(groups: dict[tuple[str, str], list[list[RunRecord]]]) -> list[dict[str, str]]:
-    """Charts of trainings outside the paper's grid, by data set and network."""
-    found = []
-    for (data, network), cells in groups.items():
-        curves = []
+def other_curves(groups: Mapping[Place, Sequence[Sequence[RunRecord]]]) -> Iterator[Figure]:
+    """Charts of trainings outside the paper's tables, by data set and network."""
+    for place, cells in groups.items():
+        kinds: dict[str, list[Curve]] = {}
         for members in cells:
             experiment = members[0].experiment
             assert experiment is not None
             curve = _curve(experiment, members, name=describe_block(experiment))
             if curve is not None:
-                curves.append(curve)
-        curves.sort(key=lambda curve: list(COLOURS.values()).index(curve.colour))
-        if curves:
-            title = f"{data_words(data)}, {network_words(network)}"
-            shown = _across_kinds(curves)
-            left = len(curves) - len(shown)
-            foot = (
-                f"{left} more trainings are not drawn; their numbers stand below." if left else ""
-            )
-            plot = [Plot("", shown)]
-            chart = curve_chart(title, plot, x_label="epoch", y_label="test error, %", foot=foot)
-            found.append({"title": title, "chart": chart})
-    return found
-
-
-def _across_kinds(curves: list[Curve]) -> list[Curve]:
-    """At most CURVES of them, the kinds of attention taking turns."""
-    kinds: dict[str, list[Curve]] = {}
-    for curve in curves:
-        kinds.setdefault(curve.colour, []).append(curve)
-    turns = [curve for turn in zip_longest(*kinds.values()) for curve in turn if curve is not None]
-    chosen = turns[:CURVES]
-    return [curve for curve in curves if curve in chosen]
+                kinds.setdefault(attention_of(experiment), []).append(curve)
+        if kinds:
+            # The kinds of attention take turns until the plot is full.
+            turns = [curve for turn in zip_longest(*kinds.values()) for curve in turn if curve]
+            ordered = [curve for kind in sorted(kinds, key=order_of) for curve in kinds[kind]]
+            shown = [curve for curve in ordered if curve in turns[:CURVES]]
+            left = len(ordered) - len(shown)
+            foot = f"{left} more trainings are not drawn; their numbers are below." if left else ""
+            yield error_figure(place, [Plot("", shown)], "epoch", foot=foot)
 
 
 def _curve(experiment: Experiment, members: Sequence[RunRecord], name: str = "") -> Curve | None:
@@ -104,35 +116,4 @@ def _curve(experiment: Experiment, members: Sequence[RunRecord], name: str = "")
     points = [(float(e), sum(by_epoch[e]) / len(by_epoch[e])) for e in kept]
     band = [(float(e), min(by_epoch[e]), max(by_epoch[e])) for e in kept]
     several = len(members) > 1
-    return Curve(name or attention, COLOURS[attention], points, band if several else ())
-
-
-def figure2(rows: dict[str, Any]) -> list[dict[str, str]]:
-    """Error over embedding channels, from the rows of the grid; the band is one deviation."""
-    columns = artefacts()["figure2_embedding_channels"].columns
-    found = []
-    for group in rows["groups"]:
-        places: dict[tuple[str, str], list[Curve]] = {}
-        for row in group["rows"]:
-            points, band = [], []
-            for at, column in enumerate(reversed(columns)):
-                cell = row["cells"].get(column)
-                last = cell and cell["ours"] and cell["ours"]["last"]
-                if last:
-                    points.append((float(at), last["mean"]))
-                    spread = last["sd"] or 0.0
-                    band.append((float(at), last["mean"] - spread, last["mean"] + spread))
-            if points:
-                curve = Curve(row["row"], COLOURS[row["row"]], points, band)
-                places.setdefault((row["data"], row["network"]), []).append(curve)
-        for (data, network), curves in places.items():
-            title = f"{data_words(data)}, {network_words(network)}, scale {group['scale']}"
-            chart = curve_chart(
-                title,
-                [Plot("", curves)],
-                x_label="embedding channels",
-                y_label="test error, %",
-                x_ticks=[(float(i), name) for i, name in enumerate(reversed(columns))],
-            )
-            found.append({"title": title, "chart": chart})
-    return found
+    return Curve(name or attention, colour_of(attention), points, band if several else ())

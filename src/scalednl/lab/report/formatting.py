@@ -1,11 +1,19 @@
 """How numbers are written on the page and in report.md."""
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING
 
 from scalednl.lab.config.data_sets import DATA_SETS
 from scalednl.lab.paper.answers import FAILS, HOLDS, OPEN, SAME
 from scalednl.lab.paper.grids import NETWORKS
+from scalednl.lab.stats import Contrast, Summary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scalednl.lab.report.aggregate import Outcome
+    from scalednl.lab.report.settling import MoreSeeds
+    from scalednl.lab.report.verdicts import RowVerdict, Verdict
 
 SCORES = {
     "key_share": (
@@ -71,6 +79,8 @@ ABLATIONS = {
     ),
 }
 """Short names and definitions of what the maps of all blocks are replaced with"""
+LONGEST = 1000
+"""Characters that are shown of a text"""
 
 
 NETWORK_WORDS = {ours: paper for paper, ours in NETWORKS.items()}
@@ -84,6 +94,11 @@ def data_words(name: str) -> str:
 def network_words(name: str) -> str:
     """A network as the paper writes it, the paper's own or a smaller one."""
     return NETWORK_WORDS.get(name, name.replace("preresnet", "PreResNet").replace("wrn", "WRN-"))
+
+
+def limited(text: str) -> str:
+    """Text from a file, at most LONGEST characters of it."""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
 
 
 def duration(seconds: float | None) -> str:
@@ -102,14 +117,16 @@ def percent(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
 
 
-def spread(summary: dict[str, Any]) -> str:
+def spread(summary: Summary) -> str:
     """Mean ± standard deviation, the latter where there is one."""
-    mean = f"{summary['mean']:.2f}"
-    return mean if summary["sd"] is None else f"{mean} ± {summary['sd']:.2f}"
+    mean = f"{summary.mean:.2f}"
+    return mean if summary.sd is None else f"{mean} ± {summary.sd:.2f}"
 
 
-def printed(value: float) -> str:
+def printed(value: float | None) -> str:
     """A number of the paper, with the digits that it prints: two or more."""
+    if value is None:
+        return ""
     return f"{value:.2f}" if round(value, 2) == value else str(value)
 
 
@@ -118,25 +135,25 @@ def minus(value: float, digits: int = 2) -> str:
     return f"{value:+.{digits}f}".replace("-", "−")
 
 
-def difference(contrast: dict[str, Any]) -> str:
+def difference(contrast: Contrast) -> str:
     """A difference with its interval and p, short."""
     return " ".join(difference_pieces(contrast))
 
 
-def difference_pieces(contrast: dict[str, Any]) -> list[str]:
+def difference_pieces(contrast: Contrast) -> list[str]:
     """The same in pieces that may stand below each other."""
-    pieces = [minus(contrast["mean"])]
-    if contrast["low"] is not None:
-        pieces.append(f"[{minus(contrast['low'])}, {minus(contrast['high'])}]")
-    return [*pieces, f"p {contrast['p']:.2g}"] if contrast["p"] is not None else pieces
+    pieces = [minus(contrast.mean)]
+    if contrast.low is not None and contrast.high is not None:
+        pieces.append(f"[{minus(contrast.low)}, {minus(contrast.high)}]")
+    return [*pieces, f"p {contrast.p:.2g}"] if contrast.p is not None else pieces
 
 
-def difference_long(contrast: dict[str, Any]) -> str:
+def difference_long(contrast: Contrast) -> str:
     """The same in words."""
-    text = f"{minus(contrast['mean'])} points over {contrast['n']} common seeds"
-    if contrast["low"] is not None:
-        text += f", 95 % interval {minus(contrast['low'])} to {minus(contrast['high'])}"
-    return text + (f"; t test, p = {contrast['p']:.2g}." if contrast["p"] is not None else ".")
+    text = f"{minus(contrast.mean)} points over {contrast.n} common seeds"
+    if contrast.low is not None and contrast.high is not None:
+        text += f", 95 % interval {minus(contrast.low)} to {minus(contrast.high)}"
+    return text + (f"; t test, p = {contrast.p:.2g}." if contrast.p is not None else ".")
 
 
 def bound(value: float, quantity: str) -> str:
@@ -144,11 +161,11 @@ def bound(value: float, quantity: str) -> str:
     return minus(value, 2 if quantity == "error" else 3)
 
 
-def interval(item: dict[str, Any], quantity: str) -> str:
+def interval(item: "Verdict | RowVerdict", quantity: str) -> str:
     """A verdict's interval, or nothing."""
-    if item["low"] is None:
+    if item.low is None or item.high is None:
         return ""
-    return f"[{bound(item['low'], quantity)}, {bound(item['high'], quantity)}]"
+    return f"[{bound(item.low, quantity)}, {bound(item.high, quantity)}]"
 
 
 def optional(value: float | None) -> str:
@@ -156,9 +173,9 @@ def optional(value: float | None) -> str:
     return "" if value is None else f"{value:.2g}"
 
 
-def claim_groups(items: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
+def claim_groups(items: "Sequence[Verdict]") -> "list[tuple[str, list[Verdict]]]":
     """The main claims, the others, questions of this project, and cost, as far as there are any."""
-    groups: dict[str, list[dict[str, Any]]] = {
+    groups: dict[str, list[Verdict]] = {
         name: []
         for name in (
             "Main claims of the paper, corrected for their number",
@@ -169,57 +186,53 @@ def claim_groups(items: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, 
     }
     main, others, ours, cost = groups.values()
     for item in items:
-        if item["quantity"] == "cost":
+        if item.quantity == "cost":
             cost.append(item)
-        elif item["is_ours"]:
+        elif item.is_ours:
             ours.append(item)
         else:
-            (main if item["is_primary"] else others).append(item)
+            (main if item.is_primary else others).append(item)
     return [(name, group) for name, group in groups.items() if group]
 
 
-def place(item: dict[str, Any]) -> str:
+def place(item: "Verdict") -> str:
     """Where a verdict was reached: data sets and networks, or the benchmark."""
-    if item["where"] or not item["rows"]:
-        return item["where"]
-    used = [row for row in item["rows"] if row["n"]] or item["rows"]
-    rows = [(data_words(row["data"]), network_words(row["network"])) for row in used]
+    if item.where or not item.rows:
+        return item.where
+    used = [row for row in item.rows if row.n] or item.rows
+    rows = [(data_words(row.data), network_words(row.network)) for row in used]
     return "; ".join(dict.fromkeys(f"{data}, {network}" for data, network in rows))
 
 
-def needed(item: dict[str, Any]) -> str:
+def needed(item: "Verdict") -> str:
     """What would settle an open verdict, in a sentence; nothing for the others."""
-    more = item["more"]
-    if item["answer"] != OPEN or more is None:
+    more = item.more
+    if item.answer != OPEN or more is None:
         return ""
-    unit = " points" if item["quantity"] == "error" else ""
-    margin = f"{item['margin']:.3g}{unit}" if item["margin"] else "a difference that matters"
-    wanted = "if none of them diverges" if item["kind"] == "often" else f"to see {margin}"
-    found = (
-        _more(more["if_mean_stays"], "if the mean stays"),
-        _more(more["for_margin"], wanted),
-    )
+    unit = " points" if item.quantity == "error" else ""
+    margin = f"{item.margin:.3g}{unit}" if item.margin else "a difference that matters"
+    wanted = "if none of them diverges" if item.kind == "often" else f"to see {margin}"
+    found = _more(more.if_mean_stays, "if the mean stays"), _more(more.for_margin, wanted)
     parts = [text for text in found if text]
     return f"Would settle it: {'; '.join(parts)}." if parts else ""
 
 
-def _more(found: dict[str, Any] | None, when: str) -> str:
+def _more(found: "MoreSeeds | None", when: str) -> str:
     if found is None:
         return ""
-    if found["seeds"] is None:
+    if found.seeds is None or found.hours is None:
         return f"no number of seeds {when}"
-    beyond = "" if found["within_looks"] else ", more than were declared"
-    return f"{found['more']} more seeds ({duration(3600 * found['hours'])} here) {when}{beyond}"
+    beyond = "" if found.within_looks else ", more than were declared"
+    return f"{found.more} more seeds ({duration(3600 * found.hours)} here) {when}{beyond}"
 
 
-def plain(cell: dict[str, Any] | None) -> str:
+def plain(ours: "Outcome | None") -> str:
     """A cell for a spreadsheet or Markdown: mean, deviation, n."""
-    ours = cell and cell["ours"]
-    if not ours:
+    if ours is None:
         return ""
-    text = spread(ours["last"]) if ours["last"] else "none finished"
-    text += f" (n={ours['n']})"
-    return text + (f", {ours['diverged']} diverged" if ours["diverged"] else "")
+    text = spread(ours.last) if ours.last else "none finished"
+    text += f" (n={ours.n})"
+    return text + (f", {ours.diverged} diverged" if ours.diverged else "")
 
 
 def verdict_class(verdict: str) -> str:

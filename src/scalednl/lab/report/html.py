@@ -4,54 +4,33 @@ import base64
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from importlib.resources import files
-from typing import Any
 
 from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup, escape
 
 from scalednl.lab.paper.rules import RULES
 from scalednl.lab.paper.scales import SCALES
+from scalednl.lab.records.typed_json import plain_values
 from scalednl.lab.report import formatting as words
-from scalednl.lab.report.attention import ablation_names, score_tables
-from scalednl.lab.report.explorer import explorer_data, map_pictures
+from scalednl.lab.report.attention import RunAttention, explorer, map_pictures, score_tables
+from scalednl.lab.report.content import Content
 
 FILTERS = (
-    *(
-        words.duration,
-        words.percent,
-        words.printed,
-        words.spread,
-        words.difference_pieces,
-        words.difference_long,
-    ),
-    *(
-        words.minus,
-        words.optional,
-        words.claim_groups,
-        words.bound,
-        words.interval,
-        words.place,
-        words.needed,
-        words.plain,
-    ),
-    *(words.verdict_class, words.anchor),
-    *(
-        words.score_words,
-        words.score_title,
-        words.score_number,
-        words.data_words,
-        words.network_words,
-    ),
-    ablation_names,
+    *(words.duration, words.percent, words.printed, words.spread, words.minus, words.optional),
+    *(words.difference_pieces, words.difference_long, words.bound, words.interval, words.plain),
+    *(words.claim_groups, words.place, words.needed, words.verdict_class, words.anchor),
+    *(words.score_words, words.score_title, words.score_number),
+    *(words.data_words, words.network_words),
 )
 
 
-def render_page(content: dict[str, Any], records: list[dict[str, Any]]) -> str:
+def render_page(content: Content, records: Sequence[RunAttention]) -> str:
     """The page of a content; `records` are those of attention, with their pictures."""
     script = _asset("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    explorer = explorer_data(records)
+    shown = explorer(records)
     return (
         _environment()
         .get_template("page.html.j2")
@@ -59,14 +38,14 @@ def render_page(content: dict[str, Any], records: list[dict[str, Any]]) -> str:
             content=content,
             sections=_sections(content),
             scales=list(SCALES.values()),
-            by_name={run["name"]: run for run in content["runs"]},
+            by_name={run.name: run for run in content.runs},
             style=Markup(_asset("style.css")),
             script=Markup(script),
             script_hash=f"sha256-{digest}",
-            explorer=explorer,
-            explorer_json=Markup(_json_in_html(explorer)),
+            explorer=shown,
+            explorer_json=Markup(_json_in_html(shown)),
             pictures=map_pictures(records),
-            score_tables=score_tables(content["attention"]),
+            score_tables=score_tables(content.attention),
             scores=words.SCORES,
             ablations=words.ABLATIONS,
             looks=RULES["lite"].looks,
@@ -83,6 +62,8 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        # With the escaping above, all that guards the page against the text of files.
+        finalize=_limited,
     )
     for function in FILTERS:
         environment.filters[function.__name__] = function
@@ -90,6 +71,11 @@ def _environment() -> Environment:
     environment.filters["trusted"] = Markup
     environment.filters["code_spans"] = _code_spans
     return environment
+
+
+def _limited(value: object) -> object:
+    """Text is cut; what is marked as ours stays as it is."""
+    return words.limited(value) if type(value) is str else value
 
 
 def _code_spans(text: str) -> Markup:
@@ -101,21 +87,21 @@ def _asset(name: str) -> str:
     return files("scalednl.lab.report").joinpath("page", name).read_text(encoding="utf-8")
 
 
-def _json_in_html(value: Any) -> str:
+def _json_in_html(value: object) -> str:
     """JSON that no HTML parser takes for a tag."""
-    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(plain_values(value), allow_nan=False, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def _sections(content: dict[str, Any]) -> list[tuple[str, str]]:
+def _sections(content: Content) -> list[tuple[str, str]]:
     return [
-        *([("trainings", "Trainings")] if content["others"]["rows"] else []),
-        *([("attention", "Where it looks")] if content["attention"] else []),
+        *([("trainings", "Trainings")] if content.others else []),
+        *([("attention", "Where it looks")] if content.attention else []),
         ("claims", "Claims"),
         ("printed", "Printed numbers"),
         ("tables", "Tables and figures"),
         ("controls", "Controls"),
-        *([("cost", "Cost")] if content["costs"] or content["damaged_benchmarks"] else []),
+        *([("cost", "Cost")] if content.costs or content.damaged_benchmarks else []),
         ("runs", "Runs"),
         ("method", "How to read this"),
     ]

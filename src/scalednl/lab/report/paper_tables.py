@@ -1,27 +1,117 @@
 """The paper's tables and figures, printed values and ours side by side, at every scale there is."""
 
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
+from scalednl.lab.charts import Curve, Plot
 from scalednl.lab.config import Experiment
 from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.grids import Artefact, Cell
 from scalednl.lab.paper.scales import SCALES, Scale
 from scalednl.lab.records.runs import Cells
-from scalednl.lab.report.aggregate import describe_block, outcome
+from scalednl.lab.report.aggregate import Outcome, describe_block, outcome
+from scalednl.lab.report.curves import Figure, colour_of, error_figure, learning_curves
 from scalednl.lab.report.formatting import data_words, network_words
+from scalednl.lab.report.printed_numbers import noise_caption
 
 MARKS = "†‡§¶"
 """Marks of inferred settings, in the order of their footnotes"""
+FIGURE2 = "figure2_embedding_channels"
 
 
-def grid(runs: Cells) -> list[dict[str, Any]]:
-    """Every table and figure."""
-    return [_artefact(artefact, runs) for artefact in artefacts().values()]
+@dataclass(frozen=True)
+class Note:
+    """A footnote: part of a setting is inferred."""
+
+    mark: str
+    reason: str
 
 
-def in_grid() -> set[str]:
-    """The cells that stand in some table."""
+@dataclass(frozen=True)
+class TableCell:
+    """One number of the paper and ours."""
+
+    printed: float | None
+    inferred: str
+    mark: str
+    ours: Outcome | None
+    trains: str
+    """The blocks in words"""
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """One data set, network and kind of block."""
+
+    data: str
+    network: str
+    row: str
+    in_place_of_data: str | None
+    """The paper's data set, where a miniature has another"""
+    in_place_of_network: str | None
+    cells: dict[str, TableCell | None]
+    """By column"""
+
+
+@dataclass(frozen=True)
+class ScaleGroup:
+    """The rows of one scale."""
+
+    scale: str
+    words: str
+    has_ours: bool
+    rows: tuple[TableRow, ...]
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A table or figure of the paper, or a control."""
+
+    name: str
+    title: str
+    caption: str
+    is_control: bool
+    mark: str
+    notes: tuple[Note, ...]
+    columns: tuple[str, ...]
+    has_printed: bool
+    has_ours: bool
+    groups: tuple[ScaleGroup, ...]
+    noise: str
+    """The error bar of its printed differences in a sentence"""
+    curves: tuple[Figure, ...]
+    """Learning curves"""
+    charts: tuple[Figure, ...]
+    """What the paper draws"""
+
+
+def paper_table(artefact: Artefact, runs: Cells) -> PaperTable:
+    """The table of an artefact, with our numbers."""
+    notes = _notes(artefact)
+    groups = tuple(
+        group
+        for scale in reversed(SCALES.values())
+        if (group := _group(artefact, scale, runs, notes)) is not None
+    )
+    return PaperTable(
+        name=artefact.name,
+        title=artefact.title,
+        caption=artefact.caption,
+        is_control=artefact.is_control,
+        mark=notes.get(artefact.inferred, ""),
+        notes=tuple(Note(mark, reason) for reason, mark in notes.items()),
+        columns=tuple(artefact.columns),
+        has_printed=any(cell.printed is not None for cell in artefact.cells),
+        has_ours=any(group.has_ours for group in groups),
+        groups=groups,
+        noise=noise_caption(artefact),
+        curves=tuple(learning_curves(artefact, runs)),
+        charts=tuple(_figure2(artefact, groups) if artefact.name == FIGURE2 else ()),
+    )
+
+
+def cells_in_tables() -> set[str]:
+    """The cells that are in some table."""
     return {
         experiment.cell
         for scale in SCALES.values()
@@ -37,58 +127,43 @@ def _notes(artefact: Artefact) -> dict[str, str]:
     return dict(zip(reasons, MARKS[: len(reasons)], strict=True))
 
 
-def _artefact(artefact: Artefact, runs: Cells) -> dict[str, Any]:
-    groups = []
-    notes = _notes(artefact)
-    for scale in reversed(SCALES.values()):
-        trainings = artefact.trainings(scale)
-        has_ours = any(experiment.cell in runs for _, experiment in trainings)
-        # The full scale always stands there, with the printed values at least.
-        if has_ours or scale.name == "paper":
-            rows = _rows(artefact, trainings, runs, scale)
-            if scale.name != "paper":
-                rows = [row for row in rows if any(c and c["ours"] for c in row["cells"].values())]
-            group = {"scale": scale.name, "words": scale.words, "has_ours": has_ours, "rows": rows}
-            groups.append(group)
-    return {
-        "name": artefact.name,
-        "title": artefact.title,
-        "caption": artefact.caption,
-        "is_control": artefact.is_control,
-        "mark": notes.get(artefact.inferred, ""),
-        "notes": [{"mark": mark, "reason": reason} for reason, mark in notes.items()],
-        "columns": list(artefact.columns),
-        "has_printed": any(cell.printed is not None for cell in artefact.cells),
-        "has_ours": any(group["has_ours"] for group in groups),
-        "groups": groups,
-    }
-
-
-def _rows(
-    artefact: Artefact, trainings: list[tuple[Cell, Experiment]], runs: Cells, scale: Scale
-) -> list[dict[str, Any]]:
-    rows: dict[tuple[str, str, str], dict[str, Any]] = {}
-    notes = _notes(artefact)
-    for cell, experiment in trainings:
+def _group(
+    artefact: Artefact, scale: Scale, runs: Cells, notes: dict[str, str]
+) -> ScaleGroup | None:
+    """The rows of a scale; None without runs, unless it is the paper's, which has printed ones."""
+    full, has_ours = scale.name == "paper", False
+    rows: dict[tuple[str, str, str], TableRow] = {}
+    for cell, experiment in artefact.trainings(scale):
         place = (experiment.data, experiment.model, cell.row)
-        row = rows.setdefault(
-            place,
-            {
-                "data": experiment.data,
-                "network": experiment.model,
-                "row": cell.row,
-                "stands_for": _stands_for(cell, experiment),
-                "cells": dict.fromkeys(artefact.columns),
-            },
+        row = rows.setdefault(place, _row(artefact, cell, experiment))
+        softmax = _softmax(cell, scale)
+        ours = outcome(
+            runs.get(experiment.cell, ()),
+            () if softmax is None else runs.get(softmax.cell, ()),
         )
-        row["cells"][cell.column] = {
-            "printed": cell.printed,
-            "inferred": cell.inferred,
-            "mark": notes.get(cell.inferred, ""),
-            "ours": outcome(experiment, runs, _softmax(cell, scale)),
-            "trains": describe_block(experiment),
-        }
-    return list(rows.values())
+        has_ours = has_ours or ours is not None
+        row.cells[cell.column] = TableCell(
+            *(cell.printed, cell.inferred, notes.get(cell.inferred, ""), ours),
+            describe_block(experiment),
+        )
+    shown = [
+        row
+        for row in rows.values()
+        if full or any(cell is not None and cell.ours for cell in row.cells.values())
+    ]
+    if not has_ours and not full:
+        return None
+    return ScaleGroup(scale.name, scale.words, has_ours, tuple(shown))
+
+
+def _row(artefact: Artefact, cell: Cell, experiment: Experiment) -> TableRow:
+    data, network = cell.setting.data, cell.setting.network
+    return TableRow(
+        *(experiment.data, experiment.model, cell.row),
+        None if data == experiment.data else data_words(data),
+        None if network == experiment.model else network_words(network),
+        dict.fromkeys(artefact.columns),
+    )
 
 
 def _softmax(cell: Cell, scale: Scale) -> Experiment | None:
@@ -99,10 +174,25 @@ def _softmax(cell: Cell, scale: Scale) -> Experiment | None:
     return scale.experiment(replace(setting, attention="softmax"))
 
 
-def _stands_for(cell: Cell, experiment: Experiment) -> dict[str, str | None]:
-    """The paper's data set and network, where a miniature has others in their place."""
-    data, network = cell.setting.data, cell.setting.network
-    return {
-        "data": None if data == experiment.data else data_words(data),
-        "network": None if network == experiment.model else network_words(network),
-    }
+def _figure2(artefact: Artefact, groups: Sequence[ScaleGroup]) -> Iterator[Figure]:
+    """Error over embedding channels, from the rows of the table; the band is one deviation."""
+    columns = list(reversed(artefact.columns))
+    ticks = [(float(at), name) for at, name in enumerate(columns)]
+    for group in groups:
+        places: dict[tuple[str, str], list[Curve]] = {}
+        for row in group.rows:
+            points, band = [], []
+            for at, column in enumerate(columns):
+                cell = row.cells.get(column)
+                last = cell.ours.last if cell is not None and cell.ours is not None else None
+                if last is not None:
+                    spread = last.sd or 0.0
+                    points.append((float(at), last.mean))
+                    band.append((float(at), last.mean - spread, last.mean + spread))
+            if points:
+                curve = Curve(row.row, colour_of(row.row), points, band)
+                places.setdefault((row.data, row.network), []).append(curve)
+        for place, curves in places.items():
+            yield error_figure(
+                place, [Plot("", curves)], "embedding channels", scale=group.scale, x_ticks=ticks
+            )

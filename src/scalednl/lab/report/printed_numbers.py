@@ -1,9 +1,8 @@
 """What the paper's own numbers can carry: its differences with error bars, for page and files."""
 
-from collections import Counter
-from dataclasses import asdict
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from scalednl.lab.charts import Dot, Row, dot_chart
 from scalednl.lab.paper.artefacts import artefacts
@@ -27,7 +26,7 @@ from scalednl.lab.paper.printed_noise import (
     placebos,
     total,
 )
-from scalednl.lab.paper.provenance import provenance
+from scalednl.lab.paper.provenance import Choice, Contradiction, provenance
 from scalednl.lab.paper.scales import SCALES
 from scalednl.lab.recipes import CIFAR, TINY
 from scalednl.lab.report.formatting import data_words, minus
@@ -36,28 +35,140 @@ CHART_START = -0.25
 """Left end of the chart's axes, in points"""
 
 
-@cache
-def printed_numbers() -> dict[str, Any]:
-    """Noise, placebos, contrasts, power and contradictions of the printed tables.
+@dataclass(frozen=True)
+class NoiseNumbers:
+    """The noise of one run and of a difference of two printed means, with chi-square intervals."""
 
-    The result is shared by all callers, which must not change it.
-    """
+    placebos: int
+    seeds: int
+    run_sd: float
+    run_sd_interval: tuple[float, float]
+    difference: float
+    difference_interval: tuple[float, float]
+    difference_one_placebo_left_out: tuple[float, ...]
+    """Smallest and largest; empty with one placebo"""
+
+
+@dataclass(frozen=True)
+class PlaceboNumbers:
+    """Two printed means of one training."""
+
+    name: str
+    data: str
+    difference: float
+
+
+@dataclass(frozen=True)
+class Points:
+    """A contrast of printed numbers, with its noise."""
+
+    points: float
+    noise: float
+
+
+@dataclass(frozen=True)
+class PositionNumbers:
+    """How much of a printed gain is the position encoding's."""
+
+    data: str
+    attention: str
+    gain: Points
+    position: Points
+    beyond: Points
+    share: float
+
+
+@dataclass(frozen=True)
+class ContrastCell:
+    """A claimed difference on one data set."""
+
+    model: str
+    difference: float
+    noise: float
+    assumed_noise: float | None
+    p: float
+    answer: str
+
+    @property
+    def is_larger(self) -> bool:
+        """Whether it is larger than 2 x noise."""
+        return self.answer == LARGER
+
+
+@dataclass(frozen=True)
+class ContrastRow:
+    """A claimed difference, with a cell for each data set that has it."""
+
+    table: str
+    name: str
+    claimed: str
+    cells: dict[str, ContrastCell]
+
+
+@dataclass(frozen=True)
+class ContrastCounts:
+    """How many differences are claimed to be above 0, and what becomes of them."""
+
+    claimed: int
+    larger: int
+    same: int
+    larger_but_p_above_5_percent: int
+    larger_but_not_at_assumed_sd: int
+
+
+@dataclass(frozen=True)
+class PowerNumbers:
+    """The power of the printed design on one gap between softmax and scaled blocks."""
+
+    data: str
+    heads: int
+    gap: float
+    run_sd: float
+    printed_seeds: int
+    power: float
+    needed: int | None
+
+
+@dataclass(frozen=True)
+class PrintedNumbers:
+    """What the paper's printed numbers can carry."""
+
+    multiple: float
+    noise: dict[str, NoiseNumbers]
+    assumed_run_sd: dict[str, float]
+    placebos: tuple[PlaceboNumbers, ...]
+    position: tuple[PositionNumbers, ...]
+    contrasts: tuple[ContrastRow, ...]
+    counts: ContrastCounts
+    power: tuple[PowerNumbers, ...]
+    contradictions: tuple[Contradiction, ...]
+    provenance: tuple[Choice, ...]
+    chart: str
+
+
+@cache
+def printed_numbers() -> PrintedNumbers:
+    """Noise, placebos, contrasts, power and contradictions of the printed tables."""
     contrasts = printed_contrasts()
-    return {
-        "multiple": MULTIPLE,
-        "noise": {"cifar": _noise(CIFAR[0]), TINY: _noise(TINY)},
-        "assumed_run_sd": ASSUMED_SD,
-        "placebos": [_placebo(item) for item in placebos()],
-        "position": _position(),
-        "contrasts": _rows(contrasts),
-        "counts": _counts(contrasts),
-        "power": [
-            {**asdict(item), "needed": item.needed, "power": item.power} for item in design_powers()
-        ],
-        "contradictions": [asdict(item) for item in provenance().contradictions],
-        "provenance": [asdict(choice) for choice in provenance().choices],
-        "chart": _chart(contrasts),
-    }
+    return PrintedNumbers(
+        multiple=MULTIPLE,
+        noise={"cifar": _noise(CIFAR[0]), TINY: _noise(TINY)},
+        assumed_run_sd=dict(ASSUMED_SD),
+        placebos=tuple(PlaceboNumbers(one.name, one.data, one.difference) for one in placebos()),
+        position=tuple(_position()),
+        contrasts=tuple(_rows(contrasts)),
+        counts=_counts(contrasts),
+        power=tuple(
+            PowerNumbers(
+                *(one.data, one.heads, one.gap, one.run_sd, one.printed_seeds),
+                *(one.power, one.needed),
+            )
+            for one in design_powers()
+        ),
+        contradictions=tuple(provenance().contradictions),
+        provenance=tuple(provenance().choices),
+        chart=_chart(contrasts),
+    )
 
 
 def noise_caption(artefact: Artefact) -> str:
@@ -81,82 +192,53 @@ def _seeds(data: str) -> int:
     return paper.tiny_seeds if data == TINY else paper.seeds
 
 
-def _noise(data: str) -> dict[str, Any]:
-    """The noise of one run and of a difference of two printed means, with chi-square intervals."""
+def _noise(data: str) -> NoiseNumbers:
     found, seeds = noise(data), _seeds(data)
     factor = noise_factor(pair_of_means(seeds))
     low, high = found.interval
-    values: dict[str, Any] = {
-        "placebos": found.placebos,
-        "seeds": seeds,
-        "run_sd": found.run_sd,
-        "run_sd_interval": [low, high],
-        "difference": found.run_sd * factor,
-        "difference_interval": [low * factor, high * factor],
-    }
-    if data in CIFAR:
-        values["difference_one_placebo_left_out"] = [sd * factor for sd in left_out_range()]
-    return values
+    return NoiseNumbers(
+        *(found.placebos, seeds, found.run_sd, (low, high), found.run_sd * factor),
+        (low * factor, high * factor),
+        tuple(sd * factor for sd in left_out_range()) if data in CIFAR else (),
+    )
 
 
-def _placebo(item: Placebo) -> dict[str, Any]:
-    return {"name": item.name, "data": item.data, "difference": item.difference}
+def _position() -> Iterator[PositionNumbers]:
+    for item in position_shares():
+        gain, position, beyond = (
+            Points(total(terms), noise(item.data).of(terms))
+            for terms in (item.gain, item.position, item.beyond)
+        )
+        yield PositionNumbers(item.data, item.attention, gain, position, beyond, item.share)
 
 
-def _position() -> list[dict[str, Any]]:
-    return [
-        {
-            "data": item.data,
-            "attention": item.attention,
-            **{
-                name: {"points": total(terms), "noise": noise(item.data).of(terms)}
-                for name, terms in (
-                    ("gain", item.gain),
-                    ("position", item.position),
-                    ("beyond", item.beyond),
-                )
-            },
-            "share": item.share,
-        }
-        for item in position_shares()
-    ]
-
-
-def _rows(contrasts: tuple[PrintedContrast, ...]) -> list[dict[str, Any]]:
-    """One row per claimed difference, with a cell for each data set that has it."""
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
+def _rows(contrasts: tuple[PrintedContrast, ...]) -> list[ContrastRow]:
+    """One row per claimed difference, in the order of the tables."""
+    rows: dict[tuple[str, str], ContrastRow] = {}
     for item in contrasts:
         row = rows.setdefault(
-            (item.table, item.name),
-            {"table": item.table, "name": item.name, "claimed": item.claimed, "cells": {}},
+            (item.table, item.name), ContrastRow(item.table, item.name, item.claimed, {})
         )
-        row["cells"][item.data] = {
-            "model": item.model,
-            "difference": item.difference,
-            "noise": item.noise,
-            "assumed_noise": item.assumed_noise,
-            "p": item.p,
-            "answer": item.answer,
-        }
+        row.cells[item.data] = ContrastCell(
+            *(item.model, item.difference, item.noise, item.assumed_noise, item.p, item.answer)
+        )
     order = {name: index for index, name in enumerate(artefacts())}
-    return sorted(rows.values(), key=lambda row: order[row["table"]])
+    return sorted(rows.values(), key=lambda row: order[row.table])
 
 
-def _counts(contrasts: tuple[PrintedContrast, ...]) -> dict[str, int]:
-    """How many differences are claimed to be above 0, and what becomes of them."""
+def _counts(contrasts: tuple[PrintedContrast, ...]) -> ContrastCounts:
     claimed = [item for item in contrasts if item.claimed == "above 0"]
-    answers = Counter(item.answer for item in claimed)
     larger = [item for item in claimed if item.answer == LARGER]
-    return {
-        "claimed": len(claimed),
-        LARGER: answers[LARGER],
-        SAME: answers[SAME],
-        "larger, but t test above 0.05": sum(item.p > 0.05 for item in larger),
-        "larger, but not at the assumed deviations": sum(
+    return ContrastCounts(
+        claimed=len(claimed),
+        larger=len(larger),
+        same=sum(item.answer == SAME for item in claimed),
+        larger_but_p_above_5_percent=sum(item.p > 0.05 for item in larger),
+        larger_but_not_at_assumed_sd=sum(
             item.assumed_noise is not None and abs(item.difference) <= MULTIPLE * item.assumed_noise
             for item in larger
         ),
-    }
+    )
 
 
 def _chart(contrasts: tuple[PrintedContrast, ...]) -> str:
@@ -168,11 +250,11 @@ def _chart(contrasts: tuple[PrintedContrast, ...]) -> str:
         rows.append(Row(name, "purple", columns))
     heading = ""
     for row in _rows(contrasts):
-        found = {c.data: c for c in contrasts if (c.table, c.name) == (row["table"], row["name"])}
+        found = {c.data: c for c in contrasts if (c.table, c.name) == (row.table, row.name)}
         if not found.keys() & set(CIFAR):
             continue
-        if row["table"] != heading:
-            heading = row["table"]
+        if row.table != heading:
+            heading = row.table
             rows.append(Row(artefacts()[heading].title))
         columns = [
             [_dot(found[data], "blue" if found[data].answer == LARGER else "grey")]
@@ -180,7 +262,7 @@ def _chart(contrasts: tuple[PrintedContrast, ...]) -> str:
             else []
             for data in CIFAR
         ]
-        rows.append(Row(row["name"], "blue", columns))
+        rows.append(Row(row.name, "blue", columns))
     return dot_chart(
         "Printed differences of test error, in points, with ±2 noise",
         [data_words(data) for data in CIFAR],

@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from scalednl.lab.paper.answers import (
     FAILS,
@@ -12,7 +11,6 @@ from scalednl.lab.paper.answers import (
     SAME,
     Answer,
     Answered,
-    Needed,
     answer,
     answer_always,
     answer_often,
@@ -97,19 +95,6 @@ class Verdict:
     more: More | None = None
     where: str = ""
     """Of costs: the network and machine"""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, for a file; hours beside the seeds that are needed."""
-        values = asdict(self)
-        if self.more is not None:
-            for name in ("if_mean_stays", "for_margin"):
-                needed: Needed | None = getattr(self.more, name)
-                if needed is not None:
-                    values["more"][name] |= {
-                        "more": needed.more(self.more.n),
-                        "hours": self.more.hours(needed),
-                    }
-        return values
 
 
 def judge_all(runs: Cells, scores: Scores, seconds: Seconds) -> list[Verdict]:
