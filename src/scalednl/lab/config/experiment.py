@@ -120,16 +120,17 @@ class Experiment:
         # Older files hold options of `pairs` for every data set.
         unused = GENERATED.keys() - {values.get("data")}
         used = {name: value for name, value in values.items() if name not in unused}
+        given = _flat(used)
+        large = [n for n, value in given.items() if isinstance(value, int) and abs(value) >= 2**63]
+        if large:
+            raise ValueError(f"{large[0]} is too large")
         try:
             found = msgspec.convert(used, cls)
         except (CommandError, msgspec.MsgspecError, RecursionError) as error:
             raise ValueError(str(error)) from error
-        known = _flat(asdict(found))
-        for name, value in _flat(used).items():
-            if name not in known:
-                raise ValueError(f"{name} is not an option of this version")
-            if isinstance(value, int) and abs(value) >= 2**63:
-                raise ValueError(f"{name} is too large")
+        unknown = given.keys() - _flat(asdict(found)).keys()
+        if unknown:
+            raise ValueError(f"{min(unknown)} is not an option of this version")
         return found
 
     @property
