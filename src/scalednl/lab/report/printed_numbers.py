@@ -26,7 +26,7 @@ from scalednl.lab.paper.printed_noise import (
     placebos,
     total,
 )
-from scalednl.lab.paper.provenance import Choice, Contradiction, provenance
+from scalednl.lab.paper.provenance import Contradiction, PaperChoice, provenance
 from scalednl.lab.paper.scales import SCALES
 from scalednl.lab.recipes import CIFAR, TINY
 from scalednl.lab.report.formatting import data_words, minus
@@ -142,7 +142,7 @@ class PrintedNumbers:
     counts: ContrastCounts
     power: tuple[PowerNumbers, ...]
     contradictions: tuple[Contradiction, ...]
-    provenance: tuple[Choice, ...]
+    provenance: tuple[PaperChoice, ...]
     chart: str
 
 
