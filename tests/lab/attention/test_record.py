@@ -5,24 +5,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
-import scalednl
-from scalednl.errors import CommandError
-from scalednl.inspection.factors import Factors
 from scalednl.inspection.scores import SOFTMAX_ONLY
 from scalednl.lab.attention import explorer
-from scalednl.lab.attention.colours import bare_picture, colour_range, palette, shrunk
-from scalednl.lab.attention.explorer import evened
 from scalednl.lab.attention.record import record_run
 from scalednl.lab.attention.scoring import observe, score_blocks
-from scalednl.lab.attention.source import chosen_images, open_source
+from scalednl.lab.attention.source import open_source
 from scalednl.lab.records.attention import AttentionRecord, read_attention
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.training.evaluate import evaluate_source
 from tests.lab.attention.builders import decode_rows, made_run
-from tests.support import assert_close
 
 SCORES = {
     *("key_share", "vertical_share", "length_rank", "cosine_rank", "query_angles"),
@@ -100,56 +93,9 @@ def test_softmax_has_more_scores(tmp_path: Path) -> None:
     assert set(block.scores) == SCORES | set(SOFTMAX_ONLY)
 
 
-def test_all_runs_show_the_same_images(tmp_path: Path) -> None:
-    """Images depend on the data alone, not on block or seed; the first of each class come first."""
-    first, second = (
-        [
-            picture.index
-            for picture in open_source(made_run(tmp_path / name, attention=name)).pictures
-        ]
-        for name in ("scaled", "softmax")
-    )
-    assert first == second
-    assert chosen_images(np.array([2, 2, 0, 1, 0, 2]), 5) == [2, 3, 0, 4, 1]
-
-
 def test_an_explorer_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Images that would make it too large are left out, and counted."""
     monkeypatch.setattr(explorer, "LARGEST", 60_000)
     found = _record(made_run(tmp_path / "run"), images=2).explorer
     assert 0 < len(found.images) < 6
     assert found.left_out == 6 - len(found.images)
-
-
-@pytest.mark.parametrize("softmax", [True, False])
-def test_another_basis_gives_the_same_maps(softmax: bool) -> None:
-    """Evened vectors have theta's and phi's products, whichever is the shorter list."""
-    for queries, keys in ((3, 7), (7, 3), (9, 9)):
-        maps = Factors(torch.randn(2, queries, 5), torch.randn(2, keys, 5), torch.ones(2), softmax)
-        assert_close(evened(maps).complete(), maps.complete(), 1e-5)
-
-
-def test_bare_pictures_are_one_pixel_an_entry() -> None:
-    """Largest and smallest entry have the ends of the palette, signed maps white at 0."""
-    values = torch.tensor([[-2.0, 0, 1], [0, 1, 0]])
-    hot = np.asarray(bare_picture(values, "hot").convert("RGB"))
-    assert hot.shape == (2, 3, 3)
-    assert (hot[0, 0] == palette("hot")[0]).all()
-    assert (hot[0, 2] == palette("hot")[255]).all()
-    signed = np.asarray(bare_picture(values, "signed").convert("RGB"))
-    assert signed[0, 1].min() > 240
-    assert colour_range(values, "signed") == (-2, 2)
-    assert colour_range(torch.zeros(2, 2), "signed") == (0, 1)
-    assert shrunk(torch.ones(600, 20)).shape == (512, 20)
-
-
-def test_networks_with_nothing_to_show(tmp_path: Path) -> None:
-    """One without blocks, and one that computes NaN, are sentences."""
-    with pytest.raises(CommandError, match=r"has nothing to show: .*no non-local block"):
-        record_run(made_run(tmp_path / "plain", blocks=0))
-    path = made_run(tmp_path / "run")
-    model = scalednl.load_model(RunFolder(path).weights)
-    torch.nn.init.constant_(model.stem.weight, torch.nan)
-    scalednl.save_model(model, RunFolder(path).weights)
-    with pytest.raises(CommandError, match="run computes numbers that are not finite"):
-        record_run(path)
