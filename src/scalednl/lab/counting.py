@@ -1,4 +1,4 @@
-"""What can be counted exactly: bytes kept for backward, multiply-adds."""
+"""Exact counts: bytes stored for backward, multiply-adds."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 
 def bytes_kept(module: nn.Module, x: Tensor) -> int:
-    """Bytes that one forward pass keeps for backward: distinct storages, parameters left out."""
+    """Bytes that one forward pass stores for backward: distinct storages, without parameters."""
     own = {p.untyped_storage().data_ptr() for p in module.parameters()}
     seen: dict[int, torch.UntypedStorage] = {}
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and termination: the first asks for an orderly end, the second leaves at once."""
+"""Ctrl-C and termination: the first signal requests a stop, the second ends the process."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopRequest:
-    """Which signal asked for an end, if any."""
+    """The signal that requested a stop; 0 if there was none."""
 
     signal: int = 0
 
@@ -19,7 +19,7 @@ class StopRequest:
         self._notice, self._leave = notice, leave
 
     def __call__(self, number: int, _: FrameType | None) -> None:
-        """Take note, or leave."""
+        """Store the first signal; end the process at the second."""
         if self.signal:
             if self._leave is not None:
                 self._leave()
@@ -33,7 +33,7 @@ class StopRequest:
 def watching_signals(
     notice: bytes, leave: Callable[[], None] | None = None
 ) -> Iterator[StopRequest]:
-    """Signals are noted while the block runs; a thread, which gets none, is left alone.
+    """Catch signals while the block runs, in the main thread; others get no signals.
 
     `notice` is written when the first comes, `leave` is called when the second does.
     """

@@ -1,4 +1,4 @@
-"""`scalednl attention`: what the blocks of trained networks look at."""
+"""`scalednl attention`: what the blocks of trained networks attend to."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -40,7 +40,7 @@ def attention(
     out: Folder = None,
     json: bool = False,
 ) -> None:
-    """Show what the non-local blocks of trained networks look at, and score it.
+    """Show what the non-local blocks of trained networks attend to, and score it.
 
     Prints the scores of every block beside those of the untrained network, and the test error with
     the maps of all blocks replaced. Writes the maps as in the paper's Figure 1 (of several networks
@@ -52,7 +52,7 @@ def attention(
 
     Args:
         sources: Run directories, or files of scalednl.save_model.
-        photos: Look at this picture, of any kind and size, instead of test images; give it again
+        photos: Use this picture, of any kind and size, instead of test images; give it again
             for more.
         images: Test images to score, the classes in their proportions.
         test_images: Test images on which the network is tested with its maps replaced; all if not
@@ -61,8 +61,8 @@ def attention(
         head: The head to draw; if not given, the first for the maps, all for the pixels.
         queries: A pixel of the image, whose attention is drawn; give it again for more. Places
             spread over the image if not given.
-        data: The data set; a run knows its own.
-        root: Where data sets are kept: $SCALEDNL_DATA or the platform's cache folder if not given.
+        data: The data set, if it is not the run's own.
+        root: Folder of the data sets; $SCALEDNL_DATA or the platform's cache folder if not given.
         threads: Processor threads for torch; its own default if not given.
         out: Where to write: RUN/attention if not given, for a file NAME-attention beside it.
         json: Print JSON instead of tables.

@@ -1,1 +1,1 @@
-"""Many experiments into many run directories, on this machine or on many. Imports no torch."""
+"""Many runs, on this machine or on a cluster. Imports no torch."""

@@ -1,4 +1,4 @@
-"""A plan as a person reads it, and as a program does."""
+"""A plan as lines of text, and as plain values for JSON."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ SCHEMA = 1
 def plan_lines(
     plan: Plan, chosen: list[Artefact], scale: Scale, out: Path, rates: Rates
 ) -> Iterator[str]:
-    """One line a run under the first table that needs it, then totals."""
+    """One line per run under the first table that needs it, then totals."""
     yield f"{scale.name}: {scale.words}"
     yield f"runs in {out}"
     width = max((len(run.name) for run in plan.runs), default=0)

@@ -16,7 +16,7 @@ from torch.optim.swa_utils import update_bn
 
 @contextmanager
 def recalibrated(model: nn.Module, batches: Iterable[Tensor], *, keep: bool) -> Iterator[None]:
-    """Use statistics that are averages over `batches`; restore the previous ones unless `keep`.
+    """Use averages over `batches` as statistics; afterwards restore the old ones unless `keep`.
 
     Nothing else of the model changes. Over several processes the statistics are those of rank 0's
     part of the batches, as they are in training; all ranks get them.

@@ -1,13 +1,13 @@
-"""The learning rate of every step, from the experiment alone: nothing to save, nothing to lose."""
+"""The learning rate of every step, from the experiment alone; there is no state to save."""
 
 import math
 
 from scalednl.lab.config import Experiment
 
 WARM_UP = 0.3
-"""Part of a one-cycle run on the way up"""
+"""Share of a one-cycle run in which the rate rises"""
 START = 1 / 25
-"""Of the largest rate, at its first step"""
+"""Rate of its first step, relative to the largest"""
 
 
 def learning_rate(experiment: Experiment, epoch: int, step: int, steps: int) -> float:
