@@ -53,6 +53,19 @@ class FixedSize(NONLocalBlock):
         return super().forward(x + torch.zeros(1, 1, 14, 14, dtype=x.dtype))
 
 
+class Windows(NONLocalBlock):
+    """Attends inside windows where they fit."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """z."""
+        if any(size % 8 for size in x.shape[2:]):
+            return super().forward(x)
+        windows = x.unfold(2, 8, 8).unfold(3, 8, 8)
+        inner = super().forward(windows.permute(0, 2, 3, 1, 4, 5).flatten(0, 2))
+        rows = inner.view(len(x), x.shape[2] // 8, x.shape[3] // 8, *inner.shape[1:])
+        return rows.permute(0, 3, 1, 4, 2, 5).reshape(x.shape)
+
+
 class Gaussian(nn.Module):
     """Called non-local, without embeddings."""
 
@@ -112,6 +125,7 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "tuple": (lambda: WithMap(8), "returns a tuple, where ours returns one tensor"),
     "detached": (lambda: Detached(8, softmax()), "adds it to x in another way"),
     "one size": (lambda: FixedSize(8, softmax()), "does not run on a map of shape"),
+    "windows": (lambda: Windows(8, softmax()), "something else on a map of 16x32 pixels"),
     "criss-cross": (lambda: CrissCross(8), "computes what no option of ours does"),
     "sigmoid": (lambda: NONLocalBlock(8, torch.sigmoid), "computes what no option of ours does"),
     "relu": (lambda: NONLocalBlock(8, F.relu), "computes what no option of ours does"),
@@ -202,14 +216,14 @@ def test_containers_are_not_reported() -> None:
     network = NonLocalNetwork(nn.Conv2d(3, 8, 1), NONLocalBlock(8, softmax()))
     network, report = scalednl.convert(network)  # type: ignore[assignment]
     assert not report.unconverted
-    with pytest.raises(ValueError, match="NonLocalNetwork has no block that can be converted"):
+    with pytest.raises(ValueError, match="NonLocalNetwork has no non-local block under names"):
         scalednl.convert(network)
 
 
 @pytest.mark.parametrize(
     ("model", "attention", "sentence"),
     [
-        (nn.Sequential(nn.Conv2d(3, 3, 1)), "scaled", "Sequential has no block"),
+        (nn.Sequential(nn.Conv2d(3, 3, 1)), "scaled", "Sequential has no non-local block"),
         (NONLocalBlock(8, over(1)), "softmax", 'is a mean block.*attention="same"'),
         (NONLocalBlock(8, over(1)), "linear", "attention='linear' is unknown"),
     ],

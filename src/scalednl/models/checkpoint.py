@@ -45,6 +45,8 @@ def load_foreign_state_dict(
     state, translated, problems = _translate(model, state, prefix)
     wanted = {name: targets[key] for name, key in names.items()}
     problems += _mismatches(state, wanted)
+    if any(target.is_meta for target in targets.values()):
+        problems.append("the model is on the meta device: call model.to_empty(device=...) first")
     if problems:
         raise ValueError(
             f"the checkpoint does not fit {type(model).__name__}, and nothing was loaded:\n- "

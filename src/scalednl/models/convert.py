@@ -107,15 +107,11 @@ def convert(model: nn.Module, attention: Target = "scaled") -> tuple[nn.Module, 
             for whatever each block was, computes the same function as before.
     """
     check_name("attention", attention, TARGETS)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with torch.random.fork_rng(devices=[]), torch.inference_mode(False), torch.enable_grad():
+        torch.default_generator.manual_seed(0)
         found, unconverted = _search(model)
     if not found:
-        known = ", ".join(layout.source for layout in LAYOUTS)
-        seen = "".join(f"\n{line}" for line in unconverted)
-        raise ValueError(
-            f"{type(model).__name__} has no block that can be converted ({known}){seen}"
-        )
+        raise ValueError(_nothing_found(model, unconverted))
     for path, block in found.items():
         was = block.function.attention
         if attention not in ("same", "scaled", was):
@@ -124,6 +120,14 @@ def convert(model: nn.Module, attention: Target = "scaled") -> tuple[nn.Module, 
                 'be another function; use attention="same" to keep it, or "scaled"'
             )
     return _replace(model, found, attention, unconverted)
+
+
+def _nothing_found(model: nn.Module, unconverted: tuple[Unconverted, ...]) -> str:
+    if unconverted:
+        lines = "".join(f"\n{line}" for line in unconverted)
+        return f"{type(model).__name__} has no block that can be converted:{lines}"
+    known = "; ".join(layout.source for layout in LAYOUTS)
+    return f"{type(model).__name__} has no non-local block under names that are known ({known})"
 
 
 def _search(model: nn.Module) -> tuple[dict[str, _Found], tuple[Unconverted, ...]]:

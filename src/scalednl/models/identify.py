@@ -8,6 +8,8 @@ weights and with the block's own. Only a match counts.
 
 import copy
 from collections import OrderedDict
+from collections.abc import Iterable
+from itertools import product
 from typing import Any
 
 import torch
@@ -22,6 +24,8 @@ from scalednl.options import KEY_POOLS
 
 SPACES = {1: ((7,), (16,)), 2: ((3, 5), (7, 6)), 3: ((2, 3, 5), (3, 5, 4))}
 """Two maps for each number of axes; pooled or not, their numbers of keys have another ratio"""
+LARGE = {1: (512,), 2: (16, 32), 3: (4, 8, 16)}
+"""A map of a usual size, on which a block must not do something else than on the small ones"""
 HOOKS = (
     "_forward_hooks",
     "_forward_pre_hooks",
@@ -46,7 +50,9 @@ def identify(module: nn.Module, names: Names) -> tuple[Function, float]:
     function = next(functions(seen, parts.channels), None)
     if function is None:
         raise ConversionError(_unknown_function(module))
-    return function, max(_difference(block, names, function) for block in (trial, own))
+    runs = list(product((False, True), SPACES[parts.dims]))
+    random = _difference(trial, names, function, [*runs, (False, LARGE[parts.dims])])
+    return function, max(random, _difference(own, names, function, runs))
 
 
 def _trial_copy(module: nn.Module) -> nn.Module:
@@ -91,15 +97,15 @@ def _randomise(trial: nn.Module, parts: Parts) -> None:
 
 @torch.no_grad()
 def _observe(trial: nn.Module, parts: Parts, space: tuple[int, ...]) -> Seen:
-    x = torch.randn(2, parts.channels, *space, dtype=torch.float64)
+    x = _random_map(parts.channels, space)
     given: list[Tensor] = []
     if parts.out is not None:
         handle = parts.out.register_forward_pre_hook(lambda _, inputs: given.append(inputs[0]))
         _run(trial, x)
         handle.remove()
     else:
-        gamma = torch.ones(1) if parts.gamma is None else parts.gamma
-        given.append((_run(trial, x) - x) / gamma.view(-1, *[1] * parts.dims))
+        y = _run(trial, x) - x
+        given.append(y if parts.gamma is None else y / parts.gamma.view(-1, *[1] * parts.dims))
     if len(given) != 1 or given[0].shape != (2, parts.g.out_channels, *space):
         raise ConversionError("does not call its output convolution once with a map of y")
     pooled = _pool(x)
@@ -112,6 +118,10 @@ def _observe(trial: nn.Module, parts: Parts, space: tuple[int, ...]) -> Seen:
     flat = {pool: (k.flatten(2), v.flatten(2)) for pool, (k, v) in keys.items()}
     assert set(flat) == {None, *KEY_POOLS}
     return Seen(parts.theta(x).flatten(2), flat, given[0].flatten(2))
+
+
+def _random_map(channels: int, space: tuple[int, ...]) -> Tensor:
+    return torch.randn(2, channels, *space, dtype=torch.float64, device="cpu")
 
 
 def _pool(x: Tensor) -> Tensor:
@@ -138,9 +148,9 @@ def _run(module: nn.Module, x: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _refuse_more_axes(trial: nn.Module, parts: Parts) -> None:
-    space = (*SPACES[parts.dims][0], 2)
+    x = _random_map(parts.channels, (*SPACES[parts.dims][0], 2))
     try:
-        trial(torch.randn(2, parts.channels, *space, dtype=torch.float64))
+        trial(x)
     except Exception:  # as it should be: the convolutions do not take another axis
         return
     raise ConversionError(
@@ -149,20 +159,24 @@ def _refuse_more_axes(trial: nn.Module, parts: Parts) -> None:
     )
 
 
-def _difference(theirs: nn.Module, names: Names, function: Function) -> float:
-    """The largest relative difference between a block and ours; raises where it is too large."""
+def _difference(
+    theirs: nn.Module,
+    names: Names,
+    function: Function,
+    runs: Iterable[tuple[bool, tuple[int, ...]]],
+) -> float:
+    """The largest relative difference from ours in runs of a mode and a size; may raise."""
     twin = copy.deepcopy(theirs)
     ours = assemble(parts_of(twin, names), function.options(function.attention), function.factor)
     largest = 0.0
-    for training in (False, True):
-        for space in SPACES[ours.dims]:
-            x = torch.randn(2, ours.channels, *space, dtype=torch.float64, requires_grad=True)
-            upstream = torch.randn_like(x)
-            found = [_branch(block.train(training), x, upstream) for block in (ours, theirs)]
-            errors = [relative(a, b, floor=1e-9) for a, b in zip(*found, strict=True)]
-            if not max(errors) <= TOLERANCE:
-                raise ConversionError(_other_function(theirs, training))
-            largest = max(largest, *errors)
+    for training, space in runs:
+        x = _random_map(ours.channels, space).requires_grad_()
+        upstream = torch.randn_like(x)
+        found = [_branch(block.train(training), x, upstream) for block in (ours, theirs)]
+        errors = [relative(a, b, floor=1e-9) for a, b in zip(*found, strict=True)]
+        if not max(errors) <= TOLERANCE:
+            raise ConversionError(_other_function(theirs, training, space))
+        largest = max(largest, *errors)
     return largest
 
 
@@ -187,7 +201,10 @@ def _unknown_function(module: nn.Module) -> str:
     return sentence + (f"; it pools with {pools[0]}, and key_pool is MaxPool by 2" if pools else "")
 
 
-def _other_function(block: nn.Module, training: bool) -> str:
+def _other_function(block: nn.Module, training: bool, space: tuple[int, ...]) -> str:
+    if space in LARGE.values():
+        size = "x".join(map(str, space))
+        return f"does something else on a map of {size} pixels than on small ones"
     if not training:
         return "has an attention of ours but adds it to x in another way than x + norm(out(y))"
     drops = [m for m in block.modules() if isinstance(m, _DropoutNd) and m.p > 0]
