@@ -1,10 +1,12 @@
 """Checkpoints as training scripts save them: one call loads all of them, or nothing."""
 
+import argparse
 import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -74,6 +76,13 @@ def test_safetensors_and_wrapped_models(tmp_path: Path) -> None:
     assert paths == ("module.1",)
     x = torch.randn(2, 3, 5, 6)
     assert_close(model(x), network(x), 1e-5)
+
+
+def test_arguments_and_numbers_beside_the_weights(tmp_path: Path) -> None:
+    """A file with a Namespace and NumPy numbers, as scripts save them, loads without trust."""
+    extras = {"args": argparse.Namespace(lr=0.1), "best": np.float64(93.5), "step": np.int64(3)}
+    torch.save({"state_dict": theirs().state_dict(), **extras}, tmp_path / "x.pth")
+    assert scalednl.load_foreign_state_dict(ours(), tmp_path / "x.pth") == ("1",)
 
 
 LAYOUTS: dict[str, tuple[nn.Module, dict[str, Any]]] = {

@@ -256,3 +256,12 @@ def test_the_weights_a_block_has_are_tried_too() -> None:
     block.gamma.data.fill_(7.0)
     with pytest.raises(ValueError, match="adds it to x in another way"):
         scalednl.convert(block)
+
+
+def test_a_block_in_a_plain_list_is_left() -> None:
+    """A list that torch does not know would still call the old block, so it is not replaced."""
+    network = nn.Sequential(NONLocalBlock(8, softmax()), NONLocalBlock(8, softmax()))
+    network.order = [network[1]]  # type: ignore[assignment]
+    _, report = scalednl.convert(network)
+    assert [c.path for c in report.conversions] == ["0"]
+    assert "is also in Sequential.order" in str(report)

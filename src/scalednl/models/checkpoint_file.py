@@ -1,5 +1,6 @@
 """The tensors in what training scripts save: files, wrappers around the weights, prefixes."""
 
+import argparse
 import pickle
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -54,16 +55,34 @@ def _read_file(path: Path) -> Any:
         if path.suffix == ".safetensors":
             with safe_open(path, framework="pt") as file:
                 return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with torch.serialization.safe_globals(_harmless_classes()):
+            return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise ValueError(
             f"{path} is not a checkpoint that torch.load(weights_only=True) reads: it is another "
             "kind of file, or it contains objects besides tensors; if you trust it, load it "
-            f"yourself and pass its state_dict ({str(error).splitlines()[0][:200]})"
+            f"yourself and pass its state_dict ({_reason(error)})"
         ) from None
     except Exception as error:  # a reader given any file raises anything
-        problem = f"{type(error).__name__}: {error}"
-        raise ValueError(f"{path} cannot be read as a checkpoint ({problem})") from error
+        raise ValueError(f"{path} cannot be read as a checkpoint ({_reason(error)})") from error
+
+
+def _harmless_classes() -> list[Any]:
+    """What scripts save beside weights and what runs no code: arguments and NumPy's numbers."""
+    found: list[Any] = [argparse.Namespace]
+    try:
+        import numpy as np
+    except ImportError:
+        return found
+    scalar = np.float64(0).__reduce__()[0]
+    found += [(scalar, f"numpy.{core}.multiarray.scalar") for core in ("core", "_core")]
+    return [*found, np.dtype, *(type(np.dtype(code)) for code in "efdilqB?")]
+
+
+def _reason(error: Exception) -> str:
+    """The first line of what torch reports, without its advice before and after."""
+    lines = str(error).rpartition("WeightsUnpickler error: ")[2].strip().splitlines()
+    return lines[0].partition(". ")[0] if lines else type(error).__name__
 
 
 def _unwrap(checkpoint: Any, what: str) -> dict[str, Tensor]:

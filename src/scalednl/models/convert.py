@@ -28,6 +28,7 @@ STATE_HOOKS = (
     "_load_state_dict_pre_hooks",
     "_load_state_dict_post_hooks",
 )
+NAME_ONLY = "has no theta, phi, g and out under names that are known"
 CALLED_NONLOCAL = re.compile(r"non_?local|^nl_?(b$|block)", re.IGNORECASE)
 
 
@@ -136,7 +137,7 @@ def _search(model: nn.Module) -> tuple[dict[str, _Found], tuple[Unconverted, ...
     tried: dict[nn.Module, _Found | str | None] = {}
     for path, module in model.named_modules(remove_duplicate=False):
         if module not in tried:
-            tried[module] = _try(module, path)
+            tried[module] = _try(module, path, model)
         result = tried[module]
         if isinstance(result, _Found):
             found[path] = result
@@ -145,12 +146,9 @@ def _search(model: nn.Module) -> tuple[dict[str, _Found], tuple[Unconverted, ...
         Unconverted(path, type(module).__name__, why)
         for path, module in model.named_modules()
         if isinstance(why := tried[module], str)
-        and not (why == _NAME_ONLY and _contains_other(path, module, paths))
+        and not (why == NAME_ONLY and _contains_other(path, module, paths))
     ]
     return found, tuple(unconverted)
-
-
-_NAME_ONLY = "has no theta, phi, g and out under names that are known"
 
 
 def _contains_other(path: str, module: nn.Module, paths: list[str]) -> bool:
@@ -161,7 +159,7 @@ def _contains_other(path: str, module: nn.Module, paths: list[str]) -> bool:
     )
 
 
-def _try(module: nn.Module, path: str) -> _Found | str | None:
+def _try(module: nn.Module, path: str, model: nn.Module) -> _Found | str | None:
     """A block that can be converted, why a block cannot be, or None where there is no block."""
     if isinstance(module, BLOCKS):
         return None
@@ -171,9 +169,11 @@ def _try(module: nn.Module, path: str) -> _Found | str | None:
         if alike:
             kinds = ", ".join(f"{n} ({type(getattr(module, n)).__name__})" for n in alike)
             return f"has {kinds}, but not four convolutions under names that are known"
-        return _NAME_ONLY if CALLED_NONLOCAL.search(type(module).__name__) else None
+        return NAME_ONLY if CALLED_NONLOCAL.search(type(module).__name__) else None
     try:
         _check_hooks(module, names)
+        if place := _plain_place(module, model):
+            raise ConversionError(f"is also in {place}, which is no module: it would stay there")
         if path.rpartition(".")[2] == "_orig_mod":
             raise ConversionError("is compiled: convert it before torch.compile")
         return _Found(module, names, *identify(module, names))
@@ -181,6 +181,17 @@ def _try(module: nn.Module, path: str) -> _Found | str | None:
         return str(problem)
     except Exception as problem:  # any module, any error
         return f"could not be tried ({type(problem).__name__}: {problem})"
+
+
+def _plain_place(module: nn.Module, model: nn.Module) -> str | None:
+    """A list, tuple or dictionary of the model that holds the module unknown to torch, or None."""
+    for parent in model.modules():
+        for name, value in vars(parent).items():
+            items = value.values() if isinstance(value, dict) else value
+            plain = name != "_modules" and isinstance(value, (list, tuple, dict))
+            if plain and any(item is module for item in items):
+                return f"{type(parent).__name__}.{name}"
+    return None
 
 
 def _check_hooks(module: nn.Module, names: Names) -> None:
