@@ -193,7 +193,7 @@ def test_blocks_follow_the_mode_of_their_module() -> None:
     ("make", "options", "sentence"),
     [
         (Branches, {"at": "layer2"}, "no module at 'layer2': there are "),
-        (Branches, {"at": "shard"}, "no module at 'shard': there are .*shared"),
+        (Branches, {"at": "shard"}, "no module at 'shard'; did you mean 'shared'"),
         (Branches, {"at": ""}, "at='' is the model, not a module in it: there are stem"),
         (Branches, {"at": "unused"}, "never calls 'unused' .*in evaluation mode"),
         (Branches, {"at": "head"}, r"'head' \(Linear\) gives a tensor of shape \(2, 4\)"),
@@ -201,6 +201,7 @@ def test_blocks_follow_the_mode_of_their_module() -> None:
         (Branches, {"at": "relu"}, r"'relu' .*neither the second nor the last axis has the same"),
         (Branches, {"at": 7}, r"no module gives maps of \(7, 7\): the sizes seen are \[\(16, 12\)"),
         (Branches, {"at": []}, r"at=\[\] is not a module path"),
+        (Branches, {"at": [["stem"]]}, r"at=\[\['stem'\]\] is not a module path"),
         (Branches, {"at": True}, "at=True is not a module path"),
         (Branches, {"at": {}}, r"at=\{\} is not a module path"),
         (Branches, {"at": "stem", "count": 0}, "count must be at least 1, got 0 at 'stem'"),

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from scalednl.blocks import NonLocal1d, NonLocal2d, NonLocal3d
 from scalednl.models.foreign import EMBEDDINGS, PARTS, ConversionError, Names, adapt, check_shapes
+from scalednl.models.stack import BLOCKS
 
-BLOCKS = (NonLocal1d, NonLocal2d, NonLocal3d)
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 Block = NonLocal1d | NonLocal2d | NonLocal3d

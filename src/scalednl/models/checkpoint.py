@@ -4,11 +4,12 @@ from collections.abc import Iterable, Mapping
 
 from torch import Tensor, nn
 
-from scalednl.models.assemble import BLOCKS, Block
+from scalednl.models.assemble import Block
 from scalednl.models.checkpoint_file import Checkpoint, canonical, read_checkpoint, shared_prefix
 from scalednl.models.foreign import PARTS, ConversionError, Names, adapt, names_of_state
 from scalednl.models.released_names import released_names
 from scalednl.models.residual import ResidualNetwork
+from scalednl.models.stack import BLOCKS
 
 POSITION_BUFFERS = ("pos_vec",)
 """Last names of buffers that hold a fixed position encoding: ours is computed"""

@@ -7,10 +7,11 @@ from typing import Literal
 import torch
 from torch import nn
 
-from scalednl.models.assemble import BLOCKS, Block, Parts, assemble, is_plain, parts_of
+from scalednl.models.assemble import Block, Parts, assemble, is_plain, parts_of
 from scalednl.models.fit_attention import Function
 from scalednl.models.foreign import LAYOUTS, ConversionError, Names, names_alike, names_of_module
 from scalednl.models.identify import HOOKS, identify
+from scalednl.models.stack import BLOCKS
 from scalednl.options import check_name
 
 Target = Literal["scaled", "softmax", "mean", "same"]

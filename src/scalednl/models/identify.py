@@ -17,9 +17,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
-from scalednl.models.assemble import BLOCKS, CONVOLUTIONS, Parts, assemble, parts_of
+from scalednl.models.assemble import CONVOLUTIONS, Parts, assemble, parts_of
 from scalednl.models.fit_attention import TOLERANCE, Function, Seen, functions, relative
 from scalednl.models.foreign import ConversionError, Names
+from scalednl.models.stack import BLOCKS
 from scalednl.options import KEY_POOLS
 
 SPACES = {1: ((7,), (16,)), 2: ((3, 5), (7, 6)), 3: ((2, 3, 5), (3, 5, 4))}

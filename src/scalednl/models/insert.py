@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any
 
 import torch
@@ -22,6 +21,7 @@ from scalednl.models.inserted import Attachment, InsertedStack, attach, has_stac
 from scalednl.models.insertion_report import Checks, Insertion, InsertionReport
 from scalednl.models.probe import Call, Probe, probe_twice
 from scalednl.models.stack import stack_parts
+from scalednl.options import suggestion
 
 Size = int | tuple[int, ...]
 Place = str | Size
@@ -120,17 +120,14 @@ def _check_model(model: nn.Module) -> None:
 
 def _counts(at: object, count: object, position: bool) -> dict[Any, int]:
     """Place -> how many blocks."""
-    if isinstance(at, Mapping):
-        counts = dict(at)
-    elif _is_place(at):
-        counts = {at: count}
-    else:
-        counts = dict.fromkeys(at, count) if isinstance(at, Sequence) else {}
-    if not counts or not all(map(_is_place, counts)):
+    places = [at] if _is_place(at) else list(at) if isinstance(at, Sequence | Mapping) else []
+    if not places or not all(map(_is_place, places)):
         raise ValueError(
             f"at={at!r} is not a module path, a size of maps, a list of these, or a mapping from "
             "these to counts"
         )
+    counts: dict[Any, Any] = dict.fromkeys(places, count)
+    counts.update(at if isinstance(at, Mapping) else {})
     for place, blocks in counts.items():
         if not isinstance(blocks, int) or isinstance(blocks, bool) or blocks < (not position):
             least = "0 with position=True" if position else "1"
@@ -169,9 +166,9 @@ def _module_at(
 ) -> nn.Module:
     if path not in known or not path:
         paths = [p for p in known if p]
-        near = get_close_matches(path, paths, n=5, cutoff=0.3) or paths[:7]
         start = f"no module at {path!r}" if path else "at='' is the model, not a module in it"
-        raise ValueError(f"{start}: there are {', '.join(near)}, ...")
+        near = suggestion(path, paths) or f": there are {', '.join(paths[:7])}, ..."
+        raise ValueError(start + near)
     module = known[path]
     if module not in first.calls:
         raise ValueError(

@@ -7,7 +7,7 @@ from torch import nn
 from scalednl.blocks import NonLocal1d, NonLocal2d, NonLocal3d, SinusoidalPosition2d
 from scalednl.config import NonLocalConfig
 
-BLOCKS = {1: NonLocal1d, 2: NonLocal2d, 3: NonLocal3d}
+BLOCKS = (NonLocal1d, NonLocal2d, NonLocal3d)
 """By the number of spatial axes"""
 
 
@@ -31,5 +31,5 @@ def stack_parts(
     if position or (position is None and config.blocks):
         parts["position"] = SinusoidalPosition2d()
     for index in range(config.blocks):
-        parts[str(index)] = BLOCKS[dims](channels, **config.block_options())
+        parts[str(index)] = BLOCKS[dims - 1](channels, **config.block_options())
     return parts
