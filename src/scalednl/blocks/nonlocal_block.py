@@ -276,8 +276,8 @@ class NonLocalBlock(nn.Module):
 
     def _embed(self, x: Maps) -> tuple[Tensor, Tensor, Tensor]:
         keys = self._pool(x, "before")
-        phi, g = self.phi(keys), self.g(keys)
-        return self.theta(x), self._pool(phi, "after"), self._pool(g, "after")
+        theta, phi, g = self.theta(x), self.phi(keys), self.g(keys)
+        return theta, self._pool(phi, "after"), self._pool(g, "after")
 
     def _pool(self, x: Maps, when: KeyPool) -> folding.KeyMaps:
         if self.key_pool != when:
