@@ -1,5 +1,6 @@
 """Run directories as readers see them: what each holds, its state, and which of two counts."""
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -164,7 +165,7 @@ def read_run(path: Path) -> RunRecord:
     if failure is not None:
         found = replace(found, state="failed", note=failure.message)
     if not folder.exists():
-        left = [name for name in ("config.json", *LEFTOVERS) if (path / name).exists()]
+        left = [name for name in ("config.json", *LEFTOVERS) if os.path.lexists(path / name)]
         if left:
             note = f"it has {left[0]}, but no file config.json to say what it is"
             found = replace(found, state="damaged", note=note)
