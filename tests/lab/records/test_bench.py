@@ -1,6 +1,7 @@
 """Benchmark records: what is written reads back, and what is damaged is named."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,7 @@ def test_the_newest_full_record_counts(tmp_path: Path) -> None:
     """Of one benchmark a full record comes before a quick one, then the newer before the older."""
     for index, quick in enumerate((False, False, True)):
         made = origin(2)
-        dated = type(made)(**{**made.as_dict(), "date": f"2026-01-0{index + 1}T00:00:00"})
+        dated = replace(made, date=f"2026-01-0{index + 1}T00:00:00")
         folder = tmp_path / str(index)
         folder.mkdir()
         write_record(folder / "cost.json", _record(origin=dated, quick=quick))

@@ -5,11 +5,10 @@ import platform
 import shlex
 import subprocess
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from scalednl import __version__
 
@@ -34,10 +33,6 @@ class Origin:
     threads: int | None = None
     command: str = ""
     """As typed; the program and absolute paths by their last part alone"""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, for a file."""
-        return asdict(self)
 
 
 def origin(threads: int | None = None) -> Origin:

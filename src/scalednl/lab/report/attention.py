@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from scalednl.errors import CommandError
@@ -13,7 +13,6 @@ from scalednl.lab.records.attention import (
     BlockRecord,
     ExplorerImage,
     UntrainedStart,
-    Vectors,
     read_attention,
 )
 from scalednl.lab.records.origin import Origin
@@ -165,47 +164,21 @@ def _pair(block: BlockRecord | None, name: str) -> ScorePair | None:
 
 
 @dataclass(frozen=True)
-class ShownImage:
-    """An image that all runs of the explorer have."""
-
-    label: str | None
-    height: int
-    width: int
-    png: bytes
-
-
-@dataclass(frozen=True)
-class ShownBlock:
-    """What the page must know of a block to draw its rows."""
-
-    attention: str
-    heads: int
-    query_size: tuple[int, ...]
-    key_size: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What a run makes of an image."""
-
-    predicted: str | None
-    blocks: tuple[Vectors, ...]
-
-
-@dataclass(frozen=True)
 class ShownRun:
     """A run in the explorer."""
 
     name: str
-    blocks: tuple[ShownBlock, ...]
-    images: tuple[Seen, ...]
+    blocks: tuple[BlockRecord, ...]
+    images: tuple[ExplorerImage, ...]
+    """Without the pictures, which all runs share"""
 
 
 @dataclass(frozen=True)
 class Explorer:
     """The page's explorer; page.js reads it."""
 
-    images: tuple[ShownImage, ...] = ()
+    images: tuple[ExplorerImage, ...] = ()
+    """Without vectors"""
     runs: tuple[ShownRun, ...] = ()
     panels: tuple[tuple[int, ...], ...] = ()
     """Which runs each picture offers: one picture per kind of attention, softmax first"""
@@ -231,11 +204,14 @@ def explorer(records: Sequence[RunAttention]) -> Explorer:
     kinds: dict[str, list[int]] = {}
     for number, one in enumerate(kept):
         kinds.setdefault(one.kind, []).append(number)
-    first = [images[0][index] for index in shared]
     return Explorer(
-        tuple(ShownImage(one.label, one.height, one.width, one.png) for one in first),
+        tuple(replace(images[0][index], predicted=None, blocks=()) for index in shared),
         tuple(
-            _shown_run(one, [mine[index] for index in shared])
+            ShownRun(
+                one.run,
+                one.record.blocks,
+                tuple(replace(mine[index], png=b"") for index in shared),
+            )
             for one, mine in zip(kept, images, strict=True)
         ),
         tuple(tuple(kinds[kind]) for kind in sorted(kinds, key=lambda kind: kind != "softmax")),
@@ -264,15 +240,6 @@ def _shared_images(images: Sequence[dict[int, ExplorerImage]]) -> list[int]:
         for index, image in (images[0].items() if images else ())
         if all(index in other and other[index].png == image.png for other in images)
     ]
-
-
-def _shown_run(one: RunAttention, images: Sequence[ExplorerImage]) -> ShownRun:
-    blocks = (
-        ShownBlock(block.attention, block.heads, block.query_size, block.key_size)
-        for block in one.record.blocks
-    )
-    seen = (Seen(image.predicted, image.blocks) for image in images)
-    return ShownRun(one.run, tuple(blocks), tuple(seen))
 
 
 @dataclass(frozen=True)
