@@ -67,7 +67,7 @@ def _environment() -> Environment:
     )
     for function in FILTERS:
         environment.filters[function.__name__] = function
-    # Charts are our own SVG, whose words were escaped when they were drawn.
+    # Charts are our own SVG, whose words were escaped when they were drawn; pictures are base64.
     environment.filters["trusted"] = Markup
     environment.filters["code_spans"] = _code_spans
     return environment
