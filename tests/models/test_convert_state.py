@@ -142,7 +142,7 @@ def test_other_norms_are_kept_as_they_are(norm: nn.Module) -> None:
 
 def test_spectral_norm_stays() -> None:
     """Convolutions that compute their weights are kept and called; the report says so."""
-    block = randomise(NONLocalBlock(8, softmax(), norm=False)).double()
+    block = randomise(NONLocalBlock(8, over(1), norm=False)).double()
     nn.utils.parametrizations.spectral_norm(block.theta)
     twin = copy.deepcopy(block)
     ours, report = scalednl.convert(block, attention="same")
@@ -177,3 +177,18 @@ def test_gradients_of_every_parameter() -> None:
     ours = converted(block)
     for parameter, gradient in zip(ours.parameters(), gradients(ours, x), strict=True):
         assert_close(gradient, truth[id(parameter)], 1e-10)
+
+
+def test_a_block_that_remembers_its_map() -> None:
+    """A block that has run and kept its attention, graph included, is converted as any other."""
+
+    class Remembering(NONLocalBlock):
+        def forward(self, x: Tensor) -> Tensor:
+            z = super().forward(x)
+            self.last = z * 2
+            return z
+
+    block = randomise(Remembering(8, softmax()))
+    x = torch.randn(2, 8, 4, 5)
+    truth = block(x).detach()
+    assert_close(converted(block)(x), truth, 1e-5)

@@ -273,6 +273,6 @@ def _notes(found: _Found, parts: Parts, now: str) -> list[str]:
     if hooks:
         notes.append(f"{hooks} hooks carried over" if hooks > 1 else "1 hook carried over")
     for part, conv in parts.convolutions.items():
-        if not is_plain(conv):
+        if now != "softmax" and not is_plain(conv):
             notes.append(f"{part} ({type(conv).__name__}) must be called: no gram order")
     return notes

@@ -33,6 +33,8 @@ HOOKS = (
     "_backward_hooks",
     "_backward_pre_hooks",
 )
+TORCH_UTILS = "torch.nn.utils"
+"""Where the hooks come from that compute weights, such as spectral norm's"""
 _MAX_POOL = (F.max_pool1d, F.max_pool2d, F.max_pool3d)
 _BATCH_NORM = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
@@ -62,8 +64,11 @@ def _trial_copy(module: nn.Module) -> nn.Module:
     for part in module.modules():
         for name in HOOKS:
             hooks = getattr(part, name)
-            kept = {k: h for k, h in hooks.items() if type(h).__module__.startswith("torch.nn.ut")}
-            memo[id(hooks)] = OrderedDict(kept)
+            computing = [k for k, h in hooks.items() if type(h).__module__.startswith(TORCH_UTILS)]
+            memo[id(hooks)] = OrderedDict((key, hooks[key]) for key in computing)
+        # Results that a block remembers, such as its last map, cannot be copied by deepcopy.
+        results = [v for v in vars(part).values() if isinstance(v, Tensor) and not v.is_leaf]
+        memo.update({id(result): result.detach().clone() for result in results})
     trial = copy.deepcopy(module, memo).double().cpu().requires_grad_(False)
     dims = next(len(m.kernel_size) for m in trial.modules() if isinstance(m, CONVOLUTIONS))
     for part in trial.modules():
