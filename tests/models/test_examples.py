@@ -109,3 +109,23 @@ def test_variations_change_every_size(space: tuple[int, ...]) -> None:
         assert valid.dtype == torch.bool
     assert others
     assert same["image"].shape == (3, 3, *space)
+
+
+class OnlyLarge(Keywords):
+    """Calls a convolution for wide images only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide = nn.Conv2d(8, 8, 1)
+
+    def forward(self, image: Tensor) -> Tensor:  # type: ignore[override]
+        """Depends on the width."""
+        maps = self.conv(image)
+        return self.wide(maps) if image.shape[-1] > 100 else maps
+
+
+def test_a_module_that_small_inputs_do_not_reach() -> None:
+    """It is tried with the example itself."""
+    example = torch.randn(1, 3, 120, 120)
+    _, report = scalednl.insert_nonlocal(OnlyLarge(), "wide", example=example)
+    assert report.unchanged

@@ -136,6 +136,37 @@ def test_other_dtypes_and_configs() -> None:
     assert isinstance(model.get_submodule("1.nonlocal_.position"), scalednl.SinusoidalPosition2d)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_blocks_take_the_dtype_of_the_features(dtype: torch.dtype) -> None:
+    """In half and double precision; the caller's autocast and no_grad do not matter."""
+    example = EXAMPLE.to(dtype)
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        model, report = scalednl.insert_nonlocal(_sequential().to(dtype), "1", example=example)
+    assert {p.dtype for p in model.parameters()} == {dtype}
+    assert report.unchanged
+
+
+def test_networks_on_the_meta_device() -> None:
+    """Shapes and gradients are checked; there are no values to compare."""
+    model, report = scalednl.insert_nonlocal(_sequential().to("meta"), "1")
+    assert all(p.is_meta for p in model.parameters())
+    assert report.checks is not None
+    assert report.checks.difference is None
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_scripted_parts_take_no_blocks() -> None:
+    """Blocks go behind other modules of such a network, and the scripted part is refused."""
+    scripted = torch.jit.script(nn.Sequential(nn.Conv2d(3, 8, 1), nn.BatchNorm2d(8)))
+    model = nn.Sequential(scripted, nn.ReLU())
+    with pytest.raises(ValueError, match="'0' is a ScriptModule, which cannot be changed"):
+        scalednl.insert_nonlocal(model, "0", example=EXAMPLE)
+    with pytest.raises(ValueError, match=r"model is a ScriptModule.*insert before scripting"):
+        scalednl.insert_nonlocal(scripted, "0", example=EXAMPLE)
+    _, report = scalednl.insert_nonlocal(model, "1", example=EXAMPLE)
+    assert report.unchanged
+
+
 def test_an_example_is_guessed_for_images() -> None:
     """Without an example, random images of the first convolution's channels are tried."""
     _, report = scalednl.insert_nonlocal(_sequential(), "1")

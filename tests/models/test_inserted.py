@@ -375,23 +375,6 @@ def test_a_layer_that_starts_at_zero_is_reported() -> None:
     assert "at body after a later layer has moved from 0" in str(report)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
-def test_blocks_take_the_dtype_of_the_features(dtype: torch.dtype) -> None:
-    """In half and double precision; the caller's autocast and no_grad have no say."""
-    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
-        model, report = scalednl.insert_nonlocal(_network(_conv()).to(dtype), "body")
-    assert {p.dtype for p in model.parameters()} == {dtype}
-    assert report.unchanged
-
-
-def test_networks_on_the_meta_device() -> None:
-    """Shapes and gradients are checked, values are not there to compare."""
-    model, report = scalednl.insert_nonlocal(_network(_conv()).to("meta"), "body")
-    assert all(p.is_meta for p in model.parameters())
-    assert report.checks is not None
-    assert report.checks.difference is None
-
-
 def test_random_numbers_and_buffers_are_left_alone() -> None:
     """Without new weights to draw, the next random number is the one it would have been."""
     model = _network(nn.Sequential(_conv(), nn.BatchNorm2d(8), Counting(), Random()))

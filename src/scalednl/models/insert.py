@@ -80,11 +80,12 @@ def insert_nonlocal(
     with torch.inference_mode(False):
         first, second = probe_twice(model, example)
         targets = _targets(model, counts, first, second)
+        trial = second if all(t.module in second.calls for t in targets) else first
         attached: list[Attachment] = []
         try:
             for target in targets:
-                attached.append(_insert(model, target, config, position, second))
-            checked = _check(model, attached, second, identity) if check else None
+                attached.append(_insert(model, target, config, position, trial))
+            checked = _check(model, attached, trial, identity) if check else None
         except BaseException:
             for attachment in reversed(attached):
                 attachment.remove()
@@ -152,7 +153,8 @@ def _targets(
         try:
             layout = find_layout(module, first, second)
             if layout.channel_axis == -1:
-                check_batch_axis(model, module, second.example)
+                tried = second if module in second.calls else first
+                check_batch_axis(model, module, tried.example)
         except LayoutError as error:
             raise ValueError(f"{path!r} ({type(module).__name__}) {error}") from None
         if module in targets:
@@ -170,6 +172,8 @@ def _module_at(
         near = suggestion(path, paths) or f": there are {', '.join(paths[:7])}, ..."
         raise ValueError(start + near)
     module = known[path]
+    if isinstance(module, torch.jit.ScriptModule):
+        raise ValueError(f"{path!r} is a ScriptModule, which cannot be changed")
     if module not in first.calls:
         raise ValueError(
             f"the forward pass of {type(model).__name__} never calls {path!r} "
@@ -201,7 +205,7 @@ def _outermost(known: Mapping[str, nn.Module], size: Size, first: Probe, second:
 
 
 def _insert(
-    model: nn.Module, target: _Target, config: NonLocalConfig, position: bool, second: Probe
+    model: nn.Module, target: _Target, config: NonLocalConfig, position: bool, trial: Probe
 ) -> Attachment:
     """A new stack in the first place where it runs exactly once per call."""
     stack = _make(target, config, position)
@@ -209,7 +213,7 @@ def _insert(
     for where in list(places(target.module, target.path))[:MOST_TRIES]:
         attachment = attach(target.module, stack, where, target.path)
         try:
-            check_calls(model, attachment, second.example)
+            check_calls(model, attachment, trial.example)
         except BaseException as error:
             attachment.remove()
             if not isinstance(error, Exception):

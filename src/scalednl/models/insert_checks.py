@@ -55,7 +55,7 @@ def check_calls(model: nn.Module, attachment: Attachment, example: Any) -> None:
     with _removed_after([module.register_forward_pre_hook(note) for module in calls]):
         run_quietly(model, example)
     of_module, of_stack = calls.values()
-    if of_module != of_stack:
+    if not of_stack or of_stack != of_module:
         raise RuntimeError(f"they ran {of_stack} times in {of_module} calls of the module")
 
 

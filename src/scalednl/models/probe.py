@@ -143,7 +143,7 @@ def probe(model: nn.Module, example: Any) -> Probe:
     result = Probe(example, batch_of(example))
     handles = []
     try:
-        for module in model.modules():
+        for module in _plain_modules(model):
             handles.append(module.register_forward_pre_hook(result.note_inputs, with_kwargs=True))
             handles.append(module.register_forward_hook(result.note))
         result.outputs = run_quietly(model, example)
@@ -173,10 +173,16 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
         stack.enter_context(evaluating(model))
         stack.enter_context(_unchanged_buffers(model))
         stack.enter_context(torch.random.fork_rng(devices=cards))
-        for kind in {"cpu", *(d.type for d in devices)} - {"meta"}:
-            stack.enter_context(torch.autocast(kind, enabled=False))
+        for kind in {"cpu", *(d.type for d in devices)}:
+            if torch.amp.is_autocast_available(kind):
+                stack.enter_context(torch.autocast(kind, enabled=False))
         torch.manual_seed(0)
         yield
+
+
+def _plain_modules(model: nn.Module) -> list[nn.Module]:
+    """All modules but scripted ones, which take no hooks."""
+    return [m for m in model.modules() if not isinstance(m, torch.jit.ScriptModule)]
 
 
 @contextmanager
@@ -184,7 +190,7 @@ def _unchanged_buffers(model: nn.Module) -> Iterator[None]:
     """Some models count or remember in buffers, also in evaluation mode."""
     before = [
         (module, name, buffer, buffer.detach().clone())
-        for module in model.modules()
+        for module in _plain_modules(model)
         for name, buffer in module._buffers.items()
         if buffer is not None and not is_lazy(buffer)
     ]
