@@ -1,6 +1,7 @@
 """Imports go one way: the library never imports the lab, and each floor has an order of rooms."""
 
 import ast
+import re
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "src" / "scalednl"
@@ -56,3 +57,15 @@ def test_imports_go_one_way() -> None:
         else:
             extra = _imported_rooms(path) - set(ORDER[: ORDER.index(room) + 1])
         assert not extra, f"{path} imports {extra}"
+
+
+def test_the_map_names_every_room_in_order() -> None:
+    """ARCHITECTURE.md draws the rooms of both floors in the order in which they may import."""
+    drawing = (PACKAGE.parents[1] / "ARCHITECTURE.md").read_text().split("```")[1]
+    library, lab = drawing.partition("benchmarks/")[0].split("  lab/ ")
+    for floor, rooms, folder in ((library, LIBRARY, PACKAGE), (lab, LAB, PACKAGE / "lab")):
+        # Names stand in the first columns; a line with several names has nothing else.
+        columns = (re.sub(r"(\S)  +\S+ \S.*", r"\1", line) for line in floor.splitlines())
+        drawn = [name for name in re.findall(r"[a-z_]+", " ".join(columns)) if name in rooms]
+        paths = {entry.stem for entry in folder.iterdir()}
+        assert drawn[drawn[0] == "__init__" :] == [room for room in rooms[1:] if room in paths]
