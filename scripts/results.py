@@ -83,7 +83,7 @@ def parts(page: str) -> dict[str, str]:
     """The generated parts of a page."""
     if page == "readme":
         return {"results": first_table()}
-    content, _ = build_content([RUNS], [BENCH])
+    content = build_content([RUNS], [BENCH])
     verdicts = [item for item in content.verdicts if item.scale == SCALE.name]
     return {
         "lines": lines_table(),

@@ -116,12 +116,13 @@ def test_scores_on_the_page_are_those_of_the_record(folder: Path, page: Page) ->
     )
     shown = dict(cells)
     for item in numbers["attention"]:
-        for name, summary in item["blocks"][0]["scores"].items():
+        record = item["record"]
+        for name, summary in record["blocks"][0]["scores"].items():
             number, cell = shown.pop(f"scores/{item['run']}/1/{name}")
             assert number == score_number(summary["mean"])
-            untrained = item["blocks"][0]["untrained"][name]["mean"]
+            untrained = record["blocks"][0]["untrained"][name]["mean"]
             assert cell.endswith(f"untrained {score_number(untrained)}")
-        for name, error in item["ablations"]["error_pct"].items():
+        for name, error in record["ablations"]["error_pct"].items():
             assert shown.pop(f"ablations/{item['run']}/{name}")[0] == f"{error:.2f}"
     assert not shown
     heads = page.locator(".scores thead th small").all_inner_texts()

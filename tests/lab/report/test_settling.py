@@ -72,7 +72,7 @@ def test_main_claims_are_corrected_for_their_number(tmp_path: Path) -> None:
     settled = settled_verdict(tmp_path, "scaled-beats-softmax")
     assert settled.more is not None
     assert settled.more.if_mean_stays is not None
-    assert (settled.more.if_mean_stays.more or 0) > 0
+    assert (settled.more.if_mean_stays.more(6) or 0) > 0
     assert settled_verdict(tmp_path, "scaled-heads-help").more is None
 
 
@@ -85,8 +85,9 @@ def test_an_open_claim_says_what_would_settle_it(tmp_path: Path) -> None:
     stays, power = found.more.if_mean_stays, found.more.for_margin
     assert stays is not None
     assert stays.seeds is not None
-    assert stays.more == stays.seeds - 4 > 0
-    assert stays.hours == pytest.approx(2 * stays.more)
+    assert stays.more(4) == stays.seeds - 4 > 0
+    assert found.more.n == 4
+    assert found.more.hours_a_seed == pytest.approx(2)
     assert power is not None
     assert power.seeds in RULES["lite"].looks or not power.within_looks
 

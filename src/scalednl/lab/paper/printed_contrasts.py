@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from scalednl.lab.paper.printed_noise import MULTIPLE, Terms, noise, noise_factor, total
+from scalednl.lab.paper.printed_noise import MULTIPLE, PrintedSum, noise, noise_factor
 from scalednl.lab.paper.rules import FIXED_LEVEL, POWER, RULES
 from scalednl.lab.paper.tables import BLOCKS, TablePlace, content, mean_at, printed, printed_means
 from scalednl.lab.recipes import CIFAR
@@ -22,26 +22,14 @@ ASSUMED_SD = {data: RULES["paper"].run_sd[data] for data in CIFAR}
 
 
 @dataclass(frozen=True)
-class PrintedContrast:
+class PrintedContrast(PrintedSum):
     """A sum of printed means that should be above 0 if the claim is true."""
 
     table: str
     name: str
-    data: str
     model: str
-    terms: Terms
     claimed: Claimed = "above 0"
     """ "comparable": the paper claims that there is no notable difference"""
-
-    @property
-    def difference(self) -> float:
-        """In points of test error."""
-        return total(self.terms)
-
-    @property
-    def noise(self) -> float:
-        """One standard deviation of the difference, from the placebos of its data set."""
-        return noise(self.data).of(self.terms)
 
     @property
     def assumed_noise(self) -> float | None:
@@ -57,7 +45,12 @@ class PrintedContrast:
     @property
     def answer(self) -> NoiseAnswer:
         """Whether the size of the difference is beyond twice the noise."""
-        return LARGER if abs(self.difference) > MULTIPLE * self.noise else SAME
+        return LARGER if self.is_larger else SAME
+
+    @property
+    def is_larger(self) -> bool:
+        """Whether the answer is that it is."""
+        return abs(self.difference) > MULTIPLE * self.noise
 
 
 @dataclass(frozen=True)
@@ -77,14 +70,14 @@ def printed_contrasts() -> tuple[PrintedContrast, ...]:
     """All contrasts, in the paper's order."""
     return tuple(
         PrintedContrast(
-            entry.table,
-            entry.name.format(model=model),
             data,
-            model,
             tuple(
                 (weight, printed_means(entry.table)[TablePlace(data, model, row, column)])
                 for weight, row, column in entry.terms
             ),
+            entry.table,
+            entry.name.format(model=model),
+            model,
             entry.claimed,
         )
         for entry in msgspec.json.decode(content("contrasts.json"), type=tuple[ContrastEntry, ...])
@@ -98,17 +91,17 @@ class PositionShare:
 
     data: str
     attention: str
-    gain: Terms
+    gain: PrintedSum
     """No blocks minus 1 head"""
-    position: Terms
+    position: PrintedSum
     """No blocks minus sigma = 0, the mean of both attentions"""
-    beyond: Terms
+    beyond: PrintedSum
     """Sigma = 0 minus 1 head"""
 
     @property
     def share(self) -> float:
         """The part of the gain that belongs to the encoding, if the printed runs had it."""
-        return total(self.position) / total(self.gain)
+        return self.position.difference / self.gain.difference
 
 
 @cache
@@ -124,9 +117,9 @@ def _position_share(data: str, attention: str) -> PositionShare:
     return PositionShare(
         data,
         attention,
-        gain=((1, plain), (-1, block)),
-        position=((1, plain), *((-0.5, mean) for mean in dead)),
-        beyond=(*((0.5, mean) for mean in dead), (-1, block)),
+        gain=PrintedSum(data, ((1, plain), (-1, block))),
+        position=PrintedSum(data, ((1, plain), *((-0.5, mean) for mean in dead))),
+        beyond=PrintedSum(data, (*((0.5, mean) for mean in dead), (-1, block))),
     )
 
 

@@ -42,17 +42,28 @@ def noise_factor(terms: Terms) -> float:
 
 
 @dataclass(frozen=True)
-class Placebo:
-    """Two printed means of the same training: their difference is noise and nothing else."""
+class PrintedSum:
+    """A sum of printed means of one data set, in points of test error."""
 
-    name: str
     data: str
     terms: Terms
 
     @property
     def difference(self) -> float:
-        """First minus second, in points."""
+        """Its value."""
         return total(self.terms)
+
+    @property
+    def noise(self) -> float:
+        """One standard deviation, from the placebos of its data set."""
+        return noise(self.data).of(self.terms)
+
+
+@dataclass(frozen=True)
+class Placebo(PrintedSum):
+    """Two printed means of the same training: their difference is noise and nothing else."""
+
+    name: str
 
 
 @cache
@@ -61,23 +72,23 @@ def placebos() -> tuple[Placebo, ...]:
     zero, third, fourth = "table2_initialization", "table3_heads", "table4_backbones"
     dead = [
         Placebo(
-            "Table 2, sigma = 0: softmax − scaled",
             data,
             (
                 (1, mean_at(zero, data, "softmax", "std=0.0")),
                 (-1, mean_at(zero, data, "scaled", "std=0.0")),
             ),
+            "Table 2, sigma = 0: softmax − scaled",
         )
         for data in DATA
     ]
     printed_twice = [
         Placebo(
-            "softmax, 4 heads: Table 3 − Table 4",
             data,
             (
                 (1, mean_at(third, data, "softmax", "4 heads")),
                 (-1, mean_at(fourth, data, "4 heads", "softmax")),
             ),
+            "softmax, 4 heads: Table 3 − Table 4",
         )
         for data in CIFAR
     ]

@@ -2,20 +2,18 @@
 
 import base64
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 
 from scalednl.errors import CommandError
 from scalednl.lab.records.attention import (
     PNG,
-    Ablations,
     AttentionRecord,
     BlockRecord,
     ExplorerImage,
-    UntrainedStart,
     read_attention,
 )
-from scalednl.lab.records.origin import Origin
 from scalednl.lab.records.runs import RunRecord
 from scalednl.lab.records.typed_json import read_bytes
 from scalednl.lab.report.formatting import SCORES
@@ -43,71 +41,27 @@ class RunAttention:
         """The attention of its first block."""
         return self.record.blocks[0].attention
 
-
-@dataclass(frozen=True)
-class AttentionNumbers:
-    """The numbers of a run's record; of a damaged one, the problem alone."""
-
-    run: str
-    problem: str = ""
-    data: str | None = None
-    model: str = ""
-    seed: int | None = None
-    images_scored: int = 0
-    blocks: tuple[BlockRecord, ...] = ()
-    untrained: UntrainedStart | None = None
-    ablations: Ablations | None = None
-    origin: Origin = field(default_factory=Origin)
+    def score(self, block: int, name: str) -> tuple[Summary, Summary] | None:
+        """A score after training and before; None where there is no such block or score."""
+        found = self.record.blocks[block : block + 1]
+        if not found or name not in found[0].scores:
+            return None
+        return found[0].scores[name], found[0].untrained[name]
 
 
-def find_attention(
-    runs: Sequence[RunRecord],
-) -> tuple[list[RunAttention], list[AttentionNumbers]]:
-    """The records of the runs that have one; and their numbers, damaged ones at the end."""
+def find_attention(runs: Sequence[RunRecord]) -> tuple[list[RunAttention], list[str]]:
+    """The records of the runs that have one, and a sentence per damaged one."""
     found, damaged = [], []
     for run in runs:
         folder = run.path / "attention"
         try:
             record = read_attention(folder)
         except CommandError as error:
-            problem = str(error).replace(f"{run.path}/", "")
-            damaged.append(AttentionNumbers(run.name, problem))
+            damaged.append(f"{run.name}: {error}".replace(f"{run.path}/", ""))
             continue
         if record is not None:
             found.append(RunAttention(run.name, folder, record))
-    return found, [*map(_numbers, found), *damaged]
-
-
-def _numbers(one: RunAttention) -> AttentionNumbers:
-    record = one.record
-    return AttentionNumbers(
-        *(one.run, "", record.data, record.model, record.seed, record.images_scored),
-        *(record.blocks, record.untrained, record.ablations, record.origin),
-    )
-
-
-@dataclass(frozen=True)
-class ScorePair:
-    """A score of one block, after training and before."""
-
-    trained: Summary
-    untrained: Summary
-
-
-@dataclass(frozen=True)
-class ScoreRow:
-    """One score, with a cell per run; None where a block has no such score."""
-
-    name: str
-    cells: tuple[ScorePair | None, ...]
-
-
-@dataclass(frozen=True)
-class ScorePart:
-    """The scores of one block, counted from 1."""
-
-    number: int
-    rows: tuple[ScoreRow, ...]
+    return found, damaged
 
 
 @dataclass(frozen=True)
@@ -116,51 +70,41 @@ class ScoreTable:
 
     data: str
     model: str
-    runs: tuple[AttentionNumbers, ...]
-    parts: tuple[ScorePart, ...]
+    runs: tuple[RunAttention, ...]
 
     @property
-    def ablation_names(self) -> list[str]:
+    def scores(self) -> list[list[str]]:
+        """For each block the names of its scores, in the order of `SCORES`."""
+        order = {name: place for place, name in enumerate(SCORES)}
+        found: list[list[str]] = []
+        for blocks in zip_longest(*(run.record.blocks for run in self.runs)):
+            names = dict.fromkeys(name for block in blocks if block for name in block.scores)
+            found.append(sorted(names, key=lambda name: order.get(name, len(order))))
+        return found
+
+    @property
+    def ablations(self) -> list[str]:
         """The ablations that any of its runs was tested with."""
-        found = [run.ablations.error_pct for run in self.runs if run.ablations]
+        found = [run.record.ablations.error_pct for run in self.runs if run.record.ablations]
         return list(dict.fromkeys(name for errors in found for name in errors))
 
 
-def score_tables(items: Iterable[AttentionNumbers]) -> list[ScoreTable]:
+def score_tables(items: Iterable[RunAttention]) -> list[ScoreTable]:
     """Tables of at most COLUMNS runs of one data set and network, softmax beside the others."""
-    groups: dict[tuple[str, str], list[AttentionNumbers]] = {}
+    groups: dict[tuple[str, str], list[RunAttention]] = {}
     for item in items:
-        if not item.problem:
-            groups.setdefault((item.data or "photos", item.model), []).append(item)
-    tables = []
-    for (data, model), found in groups.items():
-        found.sort(key=_column_order)
-        for first in range(0, len(found), COLUMNS):
-            runs = tuple(found[first : first + COLUMNS])
-            tables.append(ScoreTable(data, model, runs, tuple(_parts(runs))))
-    return tables
+        groups.setdefault((item.record.data or "photos", item.record.model), []).append(item)
+    return [
+        ScoreTable(data, model, tuple(runs[first : first + COLUMNS]))
+        for (data, model), found in groups.items()
+        for runs in [sorted(found, key=_column_order)]
+        for first in range(0, len(runs), COLUMNS)
+    ]
 
 
-def _column_order(item: AttentionNumbers) -> tuple[int, bool, str]:
-    seed = -1 if item.seed is None else item.seed
-    return seed, item.blocks[0].attention != "softmax", item.run
-
-
-def _parts(runs: Sequence[AttentionNumbers]) -> Iterable[ScorePart]:
-    """One part per block, with a row per score and a cell per run."""
-    order = list(SCORES)
-    for number in range(max(len(run.blocks) for run in runs)):
-        blocks = [run.blocks[number] if number < len(run.blocks) else None for run in runs]
-        names = dict.fromkeys(name for block in blocks if block for name in block.scores)
-        ordered = sorted(names, key=lambda name: order.index(name) if name in order else 99)
-        rows = (ScoreRow(name, tuple(_pair(block, name) for block in blocks)) for name in ordered)
-        yield ScorePart(number + 1, tuple(rows))
-
-
-def _pair(block: BlockRecord | None, name: str) -> ScorePair | None:
-    if block is None or name not in block.scores:
-        return None
-    return ScorePair(block.scores[name], block.untrained[name])
+def _column_order(item: RunAttention) -> tuple[int, bool, str]:
+    seed = -1 if item.record.seed is None else item.record.seed
+    return seed, item.kind != "softmax", item.run
 
 
 @dataclass(frozen=True)
@@ -242,17 +186,12 @@ def _shared_images(images: Sequence[dict[int, ExplorerImage]]) -> list[int]:
     ]
 
 
-@dataclass(frozen=True)
-class Picture:
-    """An attention map on the page."""
+def map_pictures(records: Sequence[RunAttention]) -> list[tuple[str, str]]:
+    """The first map of one run of each data set and attention, in each set of colours.
 
-    url: str
-    words: str
-
-
-def map_pictures(records: Sequence[RunAttention]) -> list[Picture]:
-    """The first map of one run of each data set and attention, in each set of colours."""
-    found: dict[tuple[str, bool, str, str], Picture] = {}
+    Each is the URL of a picture, and what it shows.
+    """
+    found: dict[tuple[str, bool, str, str], tuple[str, str]] = {}
     for one in records:
         for item in one.record.maps:
             attention = one.record.blocks[item.block].attention
@@ -261,7 +200,7 @@ def map_pictures(records: Sequence[RunAttention]) -> list[Picture]:
                 url = _data_url(one.folder / item.file)
                 words = f"{one.run}, {attention}, {item.colours} colours"
                 if url:
-                    found[kind] = Picture(url, words)
+                    found[kind] = url, words
     return [found[kind] for kind in sorted(found)]
 
 

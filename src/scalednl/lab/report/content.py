@@ -20,7 +20,7 @@ from scalednl.lab.records.runs import (
     find_runs,
 )
 from scalednl.lab.report.aggregate import Outcome, as_softmax, describe_block, outcome
-from scalednl.lab.report.attention import AttentionNumbers, RunAttention, find_attention
+from scalednl.lab.report.attention import RunAttention, find_attention
 from scalednl.lab.report.contrasts import Scores
 from scalednl.lab.report.cost_claims import judge_costs
 from scalednl.lab.report.costs import CostSection, cost_section
@@ -29,8 +29,8 @@ from scalednl.lab.report.paper_tables import PaperTable, cells_in_tables, paper_
 from scalednl.lab.report.printed_numbers import PrintedNumbers, printed_numbers
 from scalednl.lab.report.verdicts import Verdict, judge_all
 
-SCHEMA = 2
-"""1 had other names for some parts of `printed`, of the rows of tables and of runs"""
+SCHEMA = 3
+"""1 and 2 had other names for some parts of `printed`, `attention`, tables and runs"""
 SET_ASIDE = "set aside: another run of this training and seed counts"
 
 
@@ -100,18 +100,17 @@ class Content:
     costs: tuple[CostSection, ...]
     damaged_benchmarks: tuple[str, ...]
     """What is wrong with records that cannot be read"""
-    attention: tuple[AttentionNumbers, ...]
+    attention: tuple[RunAttention, ...]
+    damaged_attention: tuple[str, ...]
     runs: tuple[RunRow, ...]
 
 
-def build_content(
-    folders: Sequence[Path], bench: Sequence[Path] = ()
-) -> tuple[Content, list[RunAttention]]:
-    """Everything below the folders, joined with what the paper prints; and attention's records."""
+def build_content(folders: Sequence[Path], bench: Sequence[Path] = ()) -> Content:
+    """Everything below the folders, joined with what the paper prints."""
     runs = find_runs(folders)
     cells = by_cell(runs)
     counted = [run for members in cells.values() for run in members]
-    attention, numbers = find_attention(runs)
+    attention, damaged_attention = find_attention(runs)
     benchmarks, damaged = find_bench_records([*folders, *bench])
     verdicts = [
         *judge_all(cells, _scores(attention), rates(counted).seconds),
@@ -119,7 +118,7 @@ def build_content(
     ]
     others, curves = _others(cells)
     names = {run.name for run in counted}
-    content = Content(
+    return Content(
         schema=SCHEMA,
         origin=origin(),
         counts=_counts(runs, verdicts),
@@ -130,10 +129,10 @@ def build_content(
         curves=curves,
         costs=tuple(cost_section(record) for record in benchmarks),
         damaged_benchmarks=tuple(damaged),
-        attention=tuple(numbers),
+        attention=tuple(attention),
+        damaged_attention=tuple(damaged_attention),
         runs=tuple(_run(run, run.name in names) for run in runs),
     )
-    return content, attention
 
 
 def _scores(records: Sequence[RunAttention]) -> Scores:

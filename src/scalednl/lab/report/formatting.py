@@ -4,7 +4,7 @@ import re
 from typing import TYPE_CHECKING
 
 from scalednl.lab.config.data_sets import DATA_SETS
-from scalednl.lab.paper.answers import FAILS, HOLDS, OPEN, SAME
+from scalednl.lab.paper.answers import FAILS, HOLDS, OPEN, SAME, Needed
 from scalednl.lab.paper.grids import NETWORKS
 from scalednl.lab.stats import Contrast, Summary
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scalednl.lab.report.aggregate import Outcome
-    from scalednl.lab.report.settling import MoreSeeds
+    from scalednl.lab.report.settling import More
     from scalednl.lab.report.verdicts import RowVerdict, Verdict
 
 SCORES = {
@@ -212,18 +212,22 @@ def needed(item: "Verdict") -> str:
     unit = " points" if item.quantity == "error" else ""
     margin = f"{item.margin:.3g}{unit}" if item.margin else "a difference that matters"
     wanted = "if none of them diverges" if item.kind == "often" else f"to see {margin}"
-    found = _more(more.if_mean_stays, "if the mean stays"), _more(more.for_margin, wanted)
+    found = (
+        _more(more, more.if_mean_stays, "if the mean stays"),
+        _more(more, more.for_margin, wanted),
+    )
     parts = [text for text in found if text]
     return f"Would settle it: {'; '.join(parts)}." if parts else ""
 
 
-def _more(found: "MoreSeeds | None", when: str) -> str:
+def _more(more: "More", found: Needed | None, when: str) -> str:
     if found is None:
         return ""
-    if found.seeds is None or found.hours is None:
+    seeds = found.more(more.n)
+    if seeds is None:
         return f"no number of seeds {when}"
     beyond = "" if found.within_looks else ", more than were declared"
-    return f"{found.more} more seeds ({duration(3600 * found.hours)} here) {when}{beyond}"
+    return f"{seeds} more seeds ({duration(3600 * seeds * more.hours_a_seed)} here) {when}{beyond}"
 
 
 def plain(ours: "Outcome | None") -> str:

@@ -4,7 +4,6 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Sequence
 from importlib.resources import files
 
 from jinja2 import DictLoader, Environment, StrictUndefined
@@ -14,7 +13,7 @@ from scalednl.lab.paper.rules import RULES
 from scalednl.lab.paper.scales import SCALES
 from scalednl.lab.records.typed_json import plain_values
 from scalednl.lab.report import formatting as words
-from scalednl.lab.report.attention import RunAttention, explorer, map_pictures, score_tables
+from scalednl.lab.report.attention import explorer, map_pictures, score_tables
 from scalednl.lab.report.content import Content
 
 FILTERS = (
@@ -26,11 +25,11 @@ FILTERS = (
 )
 
 
-def render_page(content: Content, records: Sequence[RunAttention]) -> str:
-    """The page of a content; `records` are those of attention, with their pictures."""
+def render_page(content: Content) -> str:
+    """The page of a content."""
     script = _asset("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    shown = explorer(records)
+    shown = explorer(content.attention)
     return (
         _environment()
         .get_template("page.html.j2")
@@ -44,7 +43,7 @@ def render_page(content: Content, records: Sequence[RunAttention]) -> str:
             script_hash=f"sha256-{digest}",
             explorer=shown,
             explorer_json=Markup(_json_in_html(shown)),
-            pictures=map_pictures(records),
+            pictures=map_pictures(content.attention),
             score_tables=score_tables(content.attention),
             scores=words.SCORES,
             ablations=words.ABLATIONS,
@@ -96,7 +95,11 @@ def _json_in_html(value: object) -> str:
 def _sections(content: Content) -> list[tuple[str, str]]:
     return [
         *([("trainings", "Trainings")] if content.others else []),
-        *([("attention", "Where it looks")] if content.attention else []),
+        *(
+            [("attention", "Where it looks")]
+            if content.attention or content.damaged_attention
+            else []
+        ),
         ("claims", "Claims"),
         ("printed", "Printed numbers"),
         ("tables", "Tables and figures"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from scalednl.lab.paper.printed_contrasts import DesignPower, PositionShare, PrintedContrast
 from scalednl.lab.paper.provenance import Contradiction
 from scalednl.lab.paper.tables import DATA
 from scalednl.lab.report.content import Content, Training
@@ -20,12 +21,7 @@ from scalednl.lab.report.formatting import (
     printed,
 )
 from scalednl.lab.report.paper_tables import PaperTable
-from scalednl.lab.report.printed_numbers import (
-    ContrastCell,
-    PositionNumbers,
-    PowerNumbers,
-    PrintedNumbers,
-)
+from scalednl.lab.report.printed_numbers import PrintedNumbers
 from scalednl.lab.report.verdicts import Verdict
 
 
@@ -155,20 +151,20 @@ def contrast_table(numbers: PrintedNumbers) -> str:
     return markdown_table(["table", "difference", *map(data_words, DATA)], rows)
 
 
-def _contrast(cell: ContrastCell | None, multiple: float) -> str:
+def _contrast(cell: PrintedContrast | None, multiple: float) -> str:
     if cell is None:
         return ""
     text = f"{minus(cell.difference)} ± {multiple * cell.noise:.2f}"
     return f"**{text}**" if cell.is_larger else text
 
 
-def position_table(items: Sequence[PositionNumbers]) -> str:
+def position_table(items: Sequence[PositionShare]) -> str:
     """The printed gains, split into the encoding's part and the rest."""
     rows = [
         [
-            *(data_words(item.data), item.attention, minus(item.gain.points, 3)),
-            f"{minus(item.position.points, 3)} ({100 * item.share:.0f} %)",
-            minus(item.beyond.points, 3),
+            *(data_words(item.data), item.attention, minus(item.gain.difference, 3)),
+            f"{minus(item.position.difference, 3)} ({100 * item.share:.0f} %)",
+            minus(item.beyond.difference, 3),
         ]
         for item in items
     ]
@@ -176,7 +172,7 @@ def position_table(items: Sequence[PositionNumbers]) -> str:
     return markdown_table(head, rows)
 
 
-def power_table(items: Sequence[PowerNumbers]) -> str:
+def power_table(items: Sequence[DesignPower]) -> str:
     """The power of the printed design on the gaps between softmax and scaled blocks."""
     rows = [
         [

@@ -1,6 +1,6 @@
 """What the paper's own numbers can carry: its differences with error bars, for page and files."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -9,8 +9,8 @@ from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.grids import Artefact
 from scalednl.lab.paper.printed_contrasts import (
     ASSUMED_SD,
-    LARGER,
-    SAME,
+    DesignPower,
+    PositionShare,
     PrintedContrast,
     design_powers,
     position_shares,
@@ -19,12 +19,12 @@ from scalednl.lab.paper.printed_contrasts import (
 from scalednl.lab.paper.printed_noise import (
     MULTIPLE,
     Placebo,
+    PrintedSum,
     left_out_range,
     noise,
     noise_factor,
     pair_of_means,
     placebos,
-    total,
 )
 from scalednl.lab.paper.provenance import Contradiction, PaperChoice, provenance
 from scalednl.lab.paper.scales import SCALES
@@ -50,59 +50,13 @@ class NoiseNumbers:
 
 
 @dataclass(frozen=True)
-class PlaceboNumbers:
-    """Two printed means of one training."""
-
-    name: str
-    data: str
-    difference: float
-
-
-@dataclass(frozen=True)
-class Points:
-    """A contrast of printed numbers, with its noise."""
-
-    points: float
-    noise: float
-
-
-@dataclass(frozen=True)
-class PositionNumbers:
-    """How much of a printed gain is the position encoding's."""
-
-    data: str
-    attention: str
-    gain: Points
-    position: Points
-    beyond: Points
-    share: float
-
-
-@dataclass(frozen=True)
-class ContrastCell:
-    """A claimed difference on one data set."""
-
-    model: str
-    difference: float
-    noise: float
-    assumed_noise: float | None
-    p: float
-    answer: str
-
-    @property
-    def is_larger(self) -> bool:
-        """Whether it is larger than 2 x noise."""
-        return self.answer == LARGER
-
-
-@dataclass(frozen=True)
 class ContrastRow:
     """A claimed difference, with a cell for each data set that has it."""
 
     table: str
     name: str
     claimed: str
-    cells: dict[str, ContrastCell]
+    cells: dict[str, PrintedContrast]
 
 
 @dataclass(frozen=True)
@@ -117,30 +71,17 @@ class ContrastCounts:
 
 
 @dataclass(frozen=True)
-class PowerNumbers:
-    """The power of the printed design on one gap between softmax and scaled blocks."""
-
-    data: str
-    heads: int
-    gap: float
-    run_sd: float
-    printed_seeds: int
-    power: float
-    needed: int | None
-
-
-@dataclass(frozen=True)
 class PrintedNumbers:
     """What the paper's printed numbers can carry."""
 
     multiple: float
     noise: dict[str, NoiseNumbers]
     assumed_run_sd: dict[str, float]
-    placebos: tuple[PlaceboNumbers, ...]
-    position: tuple[PositionNumbers, ...]
+    placebos: tuple[Placebo, ...]
+    position: tuple[PositionShare, ...]
     contrasts: tuple[ContrastRow, ...]
     counts: ContrastCounts
-    power: tuple[PowerNumbers, ...]
+    power: tuple[DesignPower, ...]
     contradictions: tuple[Contradiction, ...]
     provenance: tuple[PaperChoice, ...]
     chart: str
@@ -149,25 +90,19 @@ class PrintedNumbers:
 @cache
 def printed_numbers() -> PrintedNumbers:
     """Noise, placebos, contrasts, power and contradictions of the printed tables."""
-    contrasts = printed_contrasts()
+    rows = _rows()
     return PrintedNumbers(
         multiple=MULTIPLE,
         noise={"cifar": _noise(CIFAR[0]), TINY: _noise(TINY)},
-        assumed_run_sd=dict(ASSUMED_SD),
-        placebos=tuple(PlaceboNumbers(one.name, one.data, one.difference) for one in placebos()),
-        position=tuple(_position()),
-        contrasts=tuple(_rows(contrasts)),
-        counts=_counts(contrasts),
-        power=tuple(
-            PowerNumbers(
-                *(one.data, one.heads, one.gap, one.run_sd, one.printed_seeds),
-                *(one.power, one.needed),
-            )
-            for one in design_powers()
-        ),
+        assumed_run_sd=ASSUMED_SD,
+        placebos=placebos(),
+        position=position_shares(),
+        contrasts=rows,
+        counts=_counts(),
+        power=design_powers(),
         contradictions=tuple(provenance().contradictions),
         provenance=tuple(provenance().choices),
-        chart=_chart(contrasts),
+        chart=_chart(rows),
     )
 
 
@@ -203,36 +138,23 @@ def _noise(data: str) -> NoiseNumbers:
     )
 
 
-def _position() -> Iterator[PositionNumbers]:
-    for item in position_shares():
-        gain, position, beyond = (
-            Points(total(terms), noise(item.data).of(terms))
-            for terms in (item.gain, item.position, item.beyond)
-        )
-        yield PositionNumbers(item.data, item.attention, gain, position, beyond, item.share)
-
-
-def _rows(contrasts: tuple[PrintedContrast, ...]) -> list[ContrastRow]:
+def _rows() -> tuple[ContrastRow, ...]:
     """One row per claimed difference, in the order of the tables."""
     rows: dict[tuple[str, str], ContrastRow] = {}
-    for item in contrasts:
-        row = rows.setdefault(
-            (item.table, item.name), ContrastRow(item.table, item.name, item.claimed, {})
-        )
-        row.cells[item.data] = ContrastCell(
-            *(item.model, item.difference, item.noise, item.assumed_noise, item.p, item.answer)
-        )
-    order = {name: index for index, name in enumerate(artefacts())}
-    return sorted(rows.values(), key=lambda row: order[row.table])
+    for item in printed_contrasts():
+        row = ContrastRow(item.table, item.name, item.claimed, {})
+        rows.setdefault((item.table, item.name), row).cells[item.data] = item
+    order = list(artefacts())
+    return tuple(sorted(rows.values(), key=lambda row: order.index(row.table)))
 
 
-def _counts(contrasts: tuple[PrintedContrast, ...]) -> ContrastCounts:
-    claimed = [item for item in contrasts if item.claimed == "above 0"]
-    larger = [item for item in claimed if item.answer == LARGER]
+def _counts() -> ContrastCounts:
+    claimed = [item for item in printed_contrasts() if item.claimed == "above 0"]
+    larger = [item for item in claimed if item.is_larger]
     return ContrastCounts(
         claimed=len(claimed),
         larger=len(larger),
-        same=sum(item.answer == SAME for item in claimed),
+        same=len(claimed) - len(larger),
         larger_but_p_above_5_percent=sum(item.p > 0.05 for item in larger),
         larger_but_not_at_assumed_sd=sum(
             item.assumed_noise is not None and abs(item.difference) <= MULTIPLE * item.assumed_noise
@@ -241,28 +163,24 @@ def _counts(contrasts: tuple[PrintedContrast, ...]) -> ContrastCounts:
     )
 
 
-def _chart(contrasts: tuple[PrintedContrast, ...]) -> str:
+def _chart(contrasts: Sequence[ContrastRow]) -> str:
     """Differences on the two CIFARs with bars of ±2 noise, the placebos above them."""
     rows = [Row("One training, printed twice (placebo)")]
     for name in dict.fromkeys(item.name for item in placebos()):
-        at = {item.data: item for item in placebos() if item.name == name}
-        columns = [[_dot(at[data], "purple")] if data in at else [] for data in CIFAR]
-        rows.append(Row(name, "purple", columns))
+        found = {item.data: _dot(item, "purple") for item in placebos() if item.name == name}
+        rows.append(Row(name, "purple", _columns(found)))
     heading = ""
-    for row in _rows(contrasts):
-        found = {c.data: c for c in contrasts if (c.table, c.name) == (row.table, row.name)}
-        if not found.keys() & set(CIFAR):
+    for row in contrasts:
+        if not row.cells.keys() & set(CIFAR):
             continue
         if row.table != heading:
             heading = row.table
             rows.append(Row(artefacts()[heading].title))
-        columns = [
-            [_dot(found[data], "blue" if found[data].answer == LARGER else "grey")]
-            if data in found
-            else []
-            for data in CIFAR
-        ]
-        rows.append(Row(row.name, "blue", columns))
+        found = {
+            data: _dot(item, "blue" if item.is_larger else "grey")
+            for data, item in row.cells.items()
+        }
+        rows.append(Row(row.name, "blue", _columns(found)))
     return dot_chart(
         "Printed differences of test error, in points, with ±2 noise",
         [data_words(data) for data in CIFAR],
@@ -275,7 +193,10 @@ def _chart(contrasts: tuple[PrintedContrast, ...]) -> str:
     )
 
 
-def _dot(item: PrintedContrast | Placebo, colour: str) -> Dot:
-    bar = MULTIPLE * noise(item.data).of(item.terms)
-    value = item.difference
+def _columns(dots: dict[str, Dot]) -> list[list[Dot]]:
+    return [[dots[data]] if data in dots else [] for data in CIFAR]
+
+
+def _dot(item: PrintedSum, colour: str) -> Dot:
+    value, bar = item.difference, MULTIPLE * item.noise
     return Dot(value, minus(value), value - bar, value + bar, colour=colour)

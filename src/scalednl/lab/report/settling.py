@@ -22,43 +22,15 @@ Seconds = Callable[[Experiment], float]
 
 
 @dataclass(frozen=True)
-class MoreSeeds:
-    """Seeds that would settle a claim, and what is missing of them."""
-
-    seeds: int | None
-    """In all; None: more than can be searched"""
-    within_looks: bool
-    """Whether a declared look has so many"""
-    more: int | None
-    """Beyond those there are"""
-    hours: float | None
-    """Of those, here"""
-
-
-@dataclass(frozen=True)
 class More:
     """What would settle an open claim."""
 
-    if_mean_stays: MoreSeeds | None
-    for_margin: MoreSeeds | None
+    if_mean_stays: Needed | None
+    for_margin: Needed | None
     n: int
     """Seeds there are"""
     hours_a_seed: float
     """Here, for all trainings of the claim"""
-
-
-def _more(stays: Needed | None, margin: Needed | None, n: int, hours_a_seed: float) -> More:
-    return More(
-        _missing(stays, n, hours_a_seed), _missing(margin, n, hours_a_seed), n, hours_a_seed
-    )
-
-
-def _missing(needed: Needed | None, n: int, hours_a_seed: float) -> MoreSeeds | None:
-    if needed is None:
-        return None
-    more = needed.more(n)
-    hours = None if more is None else more * hours_a_seed
-    return MoreSeeds(needed.seeds, needed.within_looks, more, hours)
 
 
 def what_settles(
@@ -73,7 +45,7 @@ def what_settles(
     hours = sum(seconds(one) for one in experiments.values()) / 3600
     if claim.kind == "often":
         runs = sum(len(row.seeds) for row in rows)
-        return _more(None, at_a_look(OFTEN_SEEDS, (), runs), runs, hours / len(experiments))
+        return More(None, at_a_look(OFTEN_SEEDS, (), runs), runs, hours / len(experiments))
     if claim.kind == "always":
         # As many as the row that needs most.
         each = [_seeds("better", [row], claim, rule, level) for row in rows]
@@ -82,9 +54,7 @@ def what_settles(
         stays, power = _seeds(claim.kind, rows, claim, rule, level)
     looks = rule.looks_at(rows[0].data)
     known = all(estimate(row.values) is not None for row in rows)
-    return _more(
-        at_a_look(stays, looks, n) if known else None, at_a_look(power, looks, n), n, hours
-    )
+    return More(at_a_look(stays, looks, n) if known else None, at_a_look(power, looks, n), n, hours)
 
 
 def _seeds(

@@ -1,17 +1,18 @@
 """One report: report.html, report.md and report.json, side by side."""
 
 from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
+from inspect import getmembers
 from pathlib import Path
 from typing import Any
 
 from scalednl.files import write_json, write_text, writing_to
-from scalednl.lab.records.typed_json import plain_values
-from scalednl.lab.report.content import Content, build_content
+from scalednl.lab.report.content import build_content
 from scalednl.lab.report.html import render_page
 from scalednl.lab.report.markdown import render_markdown
 
-DRAWN = ("chart", "charts", "curves")
-"""Parts of a content that are pictures"""
+DRAWN = ("chart", "charts", "curves", "maps", "explorer", "folder")
+"""Parts of a content that are pictures, or where they are"""
 
 
 def write_report(folders: Sequence[Path], out: Path, bench: Sequence[Path] = ()) -> Path:
@@ -19,8 +20,8 @@ def write_report(folders: Sequence[Path], out: Path, bench: Sequence[Path] = ())
 
     `bench` are more folders with records of `scalednl bench`. Returns the page's path.
     """
-    content, records = build_content(folders, bench)
-    page, markdown = render_page(content, records), render_markdown(content)
+    content = build_content(folders, bench)
+    page, markdown = render_page(content), render_markdown(content)
     with writing_to(out, "choose another file with -o"):
         out.parent.mkdir(parents=True, exist_ok=True)
         write_json(out.with_suffix(".json"), report_values(content))
@@ -29,12 +30,14 @@ def write_report(folders: Sequence[Path], out: Path, bench: Sequence[Path] = ())
     return out
 
 
-def report_values(content: Content) -> Any:
-    """The numbers of a content as plain values, without what is drawn."""
-    return _without_pictures(plain_values(content))
-
-
-def _without_pictures(value: Any) -> Any:
+def report_values(value: Any) -> Any:
+    """A content, or a part of it, as plain values: fields and properties, without pictures."""
+    if is_dataclass(value):
+        properties = [
+            name for name, _ in getmembers(type(value), lambda m: isinstance(m, property))
+        ]
+        names = [*(field.name for field in fields(value)), *properties]
+        return {name: report_values(getattr(value, name)) for name in names if name not in DRAWN}
     if isinstance(value, dict):
-        return {k: _without_pictures(part) for k, part in value.items() if k not in DRAWN}
-    return [_without_pictures(part) for part in value] if isinstance(value, list | tuple) else value
+        return {key: report_values(part) for key, part in value.items()}
+    return [report_values(part) for part in value] if isinstance(value, list | tuple) else value
