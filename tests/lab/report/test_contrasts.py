@@ -30,7 +30,7 @@ def test_results_are_looked_at_when_declared(tmp_path: Path, seeds: int, judged:
     write_contrast(tmp_path, "scaled-beats-softmax", 2.0, seeds)
     found = verdict_on(tmp_path, "scaled-beats-softmax")
     assert found.rows[0].n == judged
-    assert found.rows[0].seeds == list(range(judged))
+    assert found.rows[0].seeds == tuple(range(judged))
     assert (found.answer == HOLDS) == (judged > 0)
     if not judged:
         assert "the first look is at 4" in found.why
@@ -90,7 +90,8 @@ def test_a_diverged_run_counts_as_chance(tmp_path: Path) -> None:
     write_run(tmp_path / "lost", replace(scaled, seed=3), [], status="diverged")
     (row,) = verdict_on(tmp_path, "scaled-beats-softmax").rows
     assert row.diverged == 1
-    assert row.mean == pytest.approx((2.0 + 2.5 + 2.0 + (40.0 - 90.0)) / 4)
+    assert row.summary is not None
+    assert row.summary.mean == pytest.approx((2.0 + 2.5 + 2.0 + (40.0 - 90.0)) / 4)
 
 
 def test_only_common_finished_seeds_count(tmp_path: Path) -> None:
@@ -100,8 +101,9 @@ def test_only_common_finished_seeds_count(tmp_path: Path) -> None:
     write_cell(tmp_path, scaled, [8.0, 8.0])
     write_run(tmp_path / "cut", replace(scaled, seed=2), [1.0], status="interrupted")
     (row,) = verdict_on(tmp_path, "scaled-beats-softmax", "smoke").rows
-    assert row.seeds == [0, 1]
-    assert row.mean == pytest.approx(1.2)
+    assert row.seeds == (0, 1)
+    assert row.summary is not None
+    assert row.summary.mean == pytest.approx(1.2)
 
 
 def test_runs_of_another_scale_do_not_count(tmp_path: Path) -> None:

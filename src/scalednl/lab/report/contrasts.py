@@ -9,6 +9,7 @@ from scalednl.lab.paper.costs import chance_error_pct
 from scalednl.lab.paper.rules import RULES
 from scalednl.lab.paper.scales import Scale
 from scalednl.lab.records.runs import Cells, RunRecord
+from scalednl.lab.stats import Estimate, estimate
 
 Scores = Callable[[RunRecord, str], float | None]
 """A score of attention of a run, by its name"""
@@ -35,12 +36,22 @@ class RowValues:
     margin: float
 
     @property
+    def n(self) -> int:
+        """How many seeds are judged."""
+        return len(self.seeds)
+
+    @property
     def values(self) -> list[float]:
         """The contrast of every seed."""
         return [
             sum(weight * arm[i] for weight, arm in zip(self.weights, self.arms, strict=True))
-            for i in range(len(self.seeds))
+            for i in range(self.n)
         ]
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """Mean and error of the contrast; None without spread."""
+        return estimate(self.values)
 
 
 def row_values(claim: Claim, scale: Scale, runs: Cells, scores: Scores) -> list[RowValues]:

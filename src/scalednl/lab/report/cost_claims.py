@@ -45,6 +45,16 @@ class CostClaim:
         return self.judge(rows) if len(rounds) == 1 and 0 not in rounds else None
 
 
+_TABLE3: list[CostClaim] = []
+
+
+def _claim(
+    name: str, says: str, methods: tuple[str, ...], heads: tuple[int, ...] = HEADS
+) -> Callable[[Callable[[Rows], Found]], None]:
+    """Register the function that decides a claim about Table 3."""
+    return lambda judge: _TABLE3.append(CostClaim(name, says, methods, heads, judge))
+
+
 def judge_costs(records: Sequence[BenchRecord]) -> list[Verdict]:
     """Every claim that full records decide; a record without the rows of a claim does not."""
     return [verdict for record in records if not record.quick for verdict in _verdicts(record)]
@@ -81,6 +91,12 @@ def _megabytes(rows: Rows, method: str) -> list[float]:
     return [rows[method, heads].bytes_kept / 1e6 for heads in HEADS]
 
 
+@_claim(
+    "heads-cost-no-time",
+    "Four heads cost a scaled block no more time than one",
+    (SCALED,),
+    (1, 4),
+)
 def _heads_time(rows: Rows) -> Found:
     rounds = _rounds(rows, (SCALED, 1), (SCALED, 4))
     found = estimate([four / one - 1 for one, four in rounds])
@@ -94,6 +110,12 @@ def _heads_time(rows: Rows) -> Found:
     )
 
 
+@_claim(
+    "heads-cost-no-memory",
+    "Four heads cost a scaled block no more memory than one",
+    (SCALED,),
+    (1, 4),
+)
 def _heads_memory(rows: Rows) -> Found:
     one, four = (rows[SCALED, heads].bytes_kept for heads in (1, 4))
     return HOLDS if four <= one else FAILS, (
@@ -101,6 +123,12 @@ def _heads_memory(rows: Rows) -> Found:
     )
 
 
+@_claim(
+    "scaled-costs-less-time",
+    "Scaled blocks of 4 heads take less time than softmax's",
+    (SOFTMAX, SCALED),
+    (4,),
+)
 def _less_time(rows: Rows) -> Found:
     rounds = _rounds(rows, (SOFTMAX, 4), (SCALED, 4))
     found = estimate([softmax - scaled for softmax, scaled in rounds])
@@ -111,6 +139,11 @@ def _less_time(rows: Rows) -> Found:
     return judged.answer, why
 
 
+@_claim(
+    "scaled-needs-less-memory",
+    "Scaled blocks need less memory than softmax blocks, at every number of heads",
+    (SOFTMAX, SCALED),
+)
 def _less_memory(rows: Rows) -> Found:
     pairs = list(zip(HEADS, _megabytes(rows, SOFTMAX), _megabytes(rows, SCALED), strict=True))
     words = ", ".join(f"{b:,.0f} against {a:,.0f} MB ({heads})" for heads, a, b in pairs)
@@ -120,6 +153,11 @@ def _less_memory(rows: Rows) -> Found:
     )
 
 
+@_claim(
+    "softmax-memory-is-linear-in-heads",
+    "The memory of softmax blocks is a linear function of the number of heads",
+    (SOFTMAX,),
+)
 def _softmax_memory(rows: Rows) -> Found:
     kept = _megabytes(rows, SOFTMAX)
     power = _growth(kept)
@@ -131,6 +169,11 @@ def _softmax_memory(rows: Rows) -> Found:
     )
 
 
+@_claim(
+    "softmax-time-is-linear-in-heads",
+    "The training time of softmax blocks is a linear function of the number of heads",
+    (SOFTMAX,),
+)
 def _softmax_time(rows: Rows) -> Found:
     rounds = _rounds(rows, *((SOFTMAX, heads) for heads in HEADS))
     powers = [_growth_of_means(rounds)]
@@ -179,38 +222,6 @@ def _growth_of_means(rounds: Sequence[tuple[float, ...]]) -> float | None:
     return _growth([fmean(times) for times in zip(*rounds, strict=True)]) if rounds else None
 
 
-_TABLE3 = (
-    CostClaim(
-        "heads-cost-no-time",
-        "Four heads cost a scaled block no more time than one",
-        *((SCALED,), (1, 4), _heads_time),
-    ),
-    CostClaim(
-        "heads-cost-no-memory",
-        "Four heads cost a scaled block no more memory than one",
-        *((SCALED,), (1, 4), _heads_memory),
-    ),
-    CostClaim(
-        "scaled-costs-less-time",
-        "Scaled blocks of 4 heads take less time than softmax's",
-        *((SOFTMAX, SCALED), (4,), _less_time),
-    ),
-    CostClaim(
-        "scaled-needs-less-memory",
-        "Scaled blocks need less memory than softmax blocks, at every number of heads",
-        *((SOFTMAX, SCALED), HEADS, _less_memory),
-    ),
-    CostClaim(
-        "softmax-memory-is-linear-in-heads",
-        "The memory of softmax blocks is a linear function of the number of heads",
-        *((SOFTMAX,), HEADS, _softmax_memory),
-    ),
-    CostClaim(
-        "softmax-time-is-linear-in-heads",
-        "The training time of softmax blocks is a linear function of the number of heads",
-        *((SOFTMAX,), HEADS, _softmax_time),
-    ),
-)
 _SCALING = {
     (
         "scaled-time-is-linear-in-pixels",

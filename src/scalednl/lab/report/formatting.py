@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from scalednl.lab.report.aggregate import Outcome
     from scalednl.lab.report.settling import More
-    from scalednl.lab.report.verdicts import RowVerdict, Verdict
+    from scalednl.lab.report.verdicts import Verdict
 
 SCORES = {
     "key_share": (
@@ -161,8 +161,8 @@ def bound(value: float, quantity: str) -> str:
     return minus(value, 2 if quantity == "error" else 3)
 
 
-def interval(item: "Verdict | RowVerdict", quantity: str) -> str:
-    """A verdict's interval, or nothing."""
+def interval(item: "Verdict | Summary", quantity: str) -> str:
+    """The interval of a verdict or a mean, or nothing."""
     if item.low is None or item.high is None:
         return ""
     return f"[{bound(item.low, quantity)}, {bound(item.high, quantity)}]"

@@ -15,7 +15,7 @@ from scalednl.lab.paper.answers import (
 from scalednl.lab.paper.claims import Claim
 from scalednl.lab.paper.rules import OFTEN_SEEDS, Rule
 from scalednl.lab.report.contrasts import RowValues
-from scalednl.lab.stats import estimate, upper_sd
+from scalednl.lab.stats import upper_sd
 
 Seconds = Callable[[Experiment], float]
 """How long a training takes here"""
@@ -44,7 +44,7 @@ def what_settles(
     experiments = {one.cell: one for row in rows for one in row.experiments}
     hours = sum(seconds(one) for one in experiments.values()) / 3600
     if claim.kind == "often":
-        runs = sum(len(row.seeds) for row in rows)
+        runs = sum(row.n for row in rows)
         return More(None, at_a_look(OFTEN_SEEDS, (), runs), runs, hours / len(experiments))
     if claim.kind == "always":
         # As many as the row that needs most.
@@ -53,7 +53,7 @@ def what_settles(
     else:
         stays, power = _seeds(claim.kind, rows, claim, rule, level)
     looks = rule.looks_at(rows[0].data)
-    known = all(estimate(row.values) is not None for row in rows)
+    known = all(row.estimate is not None for row in rows)
     return More(at_a_look(stays, looks, n) if known else None, at_a_look(power, looks, n), n, hours)
 
 
@@ -62,15 +62,9 @@ def _seeds(
 ) -> tuple[int | None, int | None]:
     """If the mean stays, and for the margin; over rows that are pooled with equal weights."""
     margin = math.fsum(row.margin for row in rows) / len(rows)
-    found = [estimate(row.values) for row in rows]
-    sds = [
-        assumed_sd(claim, row, rule)
-        if one is None
-        else upper_sd(one.error * math.sqrt(len(row.seeds)), one.df)
-        for row, one in zip(rows, found, strict=True)
-    ]
+    sds = [_seed_sd(claim, row, rule) for row in rows]
     sd = math.sqrt(math.fsum(value**2 for value in sds)) / len(sds)
-    means = [one.mean for one in found if one is not None]
+    means = [row.estimate.mean for row in rows if row.estimate is not None]
     stays = (
         settled_if_mean_stays(kind, math.fsum(means) / len(means), sd, margin, level)
         if means
@@ -79,17 +73,16 @@ def _seeds(
     return stays, settled_by_power(kind, sd, margin, level)
 
 
+def _seed_sd(claim: Claim, row: RowValues, rule: Rule) -> float:
+    """Of one seed's contrast; before there are seeds, from what one run is assumed to scatter."""
+    found = row.estimate
+    if found is not None:
+        return upper_sd(found.error * math.sqrt(row.n), found.df)
+    one_run = rule.run_sd[row.data] if claim.quantity == "error" else rule.score_margin
+    return one_run * math.sqrt(sum(weight**2 for weight in row.weights))
+
+
 def _largest(seeds: Sequence[int | None]) -> int | None:
     """The largest number; None, which is more than can be searched, if one is None."""
     known = [one for one in seeds if one is not None]
     return max(known) if len(known) == len(seeds) else None
-
-
-def assumed_sd(claim: Claim, row: RowValues, rule: Rule) -> float:
-    """Of one seed's contrast, from what one run is assumed to scatter."""
-    return one_run_sd(claim, row.data, rule) * math.sqrt(sum(w**2 for w in row.weights))
-
-
-def one_run_sd(claim: Claim, data: str, rule: Rule) -> float:
-    """Of one run's test error or score."""
-    return rule.run_sd[data] if claim.quantity == "error" else rule.score_margin

@@ -19,14 +19,13 @@ from scalednl.lab.paper.claims import Claim, claims, main_claims
 from scalednl.lab.paper.rules import FIXED_LEVEL, OFTEN_SEEDS, RULES, Rule
 from scalednl.lab.paper.scales import SCALES, Scale
 from scalednl.lab.records.runs import Cells
-from scalednl.lab.report.contrasts import RowValues as Values
-from scalednl.lab.report.contrasts import Scores, row_values
+from scalednl.lab.report.contrasts import RowValues, Scores, row_values
 from scalednl.lab.report.settling import More, Seconds, what_settles
 from scalednl.lab.stats import (
     SIGN_FLIP_FROM,
     Estimate,
+    Summary,
     correlation,
-    estimate,
     holm,
     pooled,
     probability_of_improvement,
@@ -36,28 +35,34 @@ from scalednl.lab.stats import (
 
 
 @dataclass(frozen=True)
-class RowVerdict:
+class RowVerdict(RowValues):
     """One data set and network; descriptive where there are several."""
 
-    data: str
-    network: str
-    n: int
-    seeds: list[int]
-    available: int
-    mean: float | None
-    sd: float | None
-    low: float | None
-    high: float | None
-    p: float | None
-    sign_flip_p: float | None
-    correlation: float | None
-    """Between the two arms: what pairing buys"""
-    improvement: float | None
-    """P(a run of the favoured arm has the lower error)"""
-    diverged: int
-    margin: float
     answer: Answer
+    p: float | None
     why: str
+
+    @property
+    def summary(self) -> Summary | None:
+        """Mean and interval of the contrast; None before there are seeds."""
+        return summarise(self.values) if self.n else None
+
+    @property
+    def sign_flip_p(self) -> float | None:
+        """P by the signs of the differences alone; None for too few of them."""
+        return sign_flip_p(self.values) if self.n >= SIGN_FLIP_FROM else None
+
+    @property
+    def correlation(self) -> float | None:
+        """Between the two arms: what pairing buys."""
+        return correlation(*self.arms) if self.weights == (1, -1) else None
+
+    @property
+    def improvement(self) -> float | None:
+        """P(a run of the favoured arm has the lower error)."""
+        if not self.n or self.weights != (1, -1):
+            return None
+        return probability_of_improvement(self.arms[1], self.arms[0])
 
 
 @dataclass(frozen=True)
@@ -98,25 +103,23 @@ class Verdict:
 
 
 def judge_all(runs: Cells, scores: Scores, seconds: Seconds) -> list[Verdict]:
-    """Every claim at every scale that has runs for it, those of the full recipe first."""
+    """Every claim at every scale that has runs for it, those of the full recipe first.
+
+    Open verdicts have what would settle them; a main claim must pass its correction too.
+    """
     by_name = {claim.name: claim for claim in claims()}
     found: list[Verdict] = []
     for scale in reversed(SCALES.values()):
         judged = [judge(claim, scale, runs, scores) for claim in by_name.values()]
         for one in corrected([one for one in judged if one is not None], scale):
-            found.append(_settled(by_name[one.claim], one, scale, runs, scores, seconds))
+            more = None
+            if one.answer == OPEN:
+                claim = by_name[one.claim]
+                rows = one.rows or row_values(claim, scale, runs, scores)
+                level = one.level / one.correction
+                more = what_settles(claim, rows, RULES[scale.name], level, seconds)
+            found.append(replace(one, more=more))
     return found
-
-
-def _settled(
-    claim: Claim, verdict: Verdict, scale: Scale, runs: Cells, scores: Scores, seconds: Seconds
-) -> Verdict:
-    """An open verdict with what would settle it; a main claim must pass its correction too."""
-    if verdict.answer != OPEN:
-        return verdict
-    rows = row_values(claim, scale, runs, scores)
-    level = verdict.level / verdict.correction
-    return replace(verdict, more=what_settles(claim, rows, RULES[scale.name], level, seconds))
 
 
 def judge(claim: Claim, scale: Scale, runs: Cells, scores: Scores) -> Verdict | None:
@@ -135,9 +138,9 @@ def judge(claim: Claim, scale: Scale, runs: Cells, scores: Scores) -> Verdict | 
         return _often(verdict, rows)
     described = tuple(_described(claim, row, rule, verdict.level) for row in rows)
     verdict = replace(verdict, rows=described)
-    usable = [(row, found) for row in rows if (found := estimate(row.values)) is not None]
+    usable = [(row, found) for row in rows if (found := row.estimate) is not None]
     # A row without spread cannot be pooled, and leaving it out would hide what it says.
-    flat = [one for row, one in zip(rows, described, strict=True) if row.seeds and one.p is None]
+    flat = [row for row in described if row.n and row.p is None]
     if flat or not usable:
         first = (flat or described)[0]
         where = f" ({first.data}, {first.network})" if len(rows) > 1 else ""
@@ -146,7 +149,7 @@ def judge(claim: Claim, scale: Scale, runs: Cells, scores: Scores) -> Verdict | 
 
 
 def _joined(
-    claim: Claim, verdict: Verdict, usable: Sequence[tuple[Values, Estimate]], possible: int
+    claim: Claim, verdict: Verdict, usable: Sequence[tuple[RowValues, Estimate]], possible: int
 ) -> Verdict:
     """The verdict over the rows that have enough seeds."""
     joint = pooled([found for _, found in usable])
@@ -164,7 +167,7 @@ def _joined(
         mean=joint.mean,
         low=float(low),
         high=float(high),
-        n=min(len(row.seeds) for row, _ in usable),
+        n=min(row.n for row, _ in usable),
         p=found.p,
         p_difference=found.p_difference,
         p_inside=found.p_inside,
@@ -173,49 +176,30 @@ def _joined(
     return replace(verdict, why=_why(verdict, len(usable), possible))
 
 
-def _described(claim: Claim, row: Values, rule: Rule, level: float) -> RowVerdict:
+def _described(claim: Claim, row: RowValues, rule: Rule, level: float) -> RowVerdict:
     """One row by itself."""
-    values, found = row.values, estimate(row.values)
-    summary = summarise(values) if values else None
-    two_arms = len(row.arms) == 2 and row.weights == (1, -1)
-    kind = "better" if claim.kind == "always" else claim.kind
+    found, kind = row.estimate, "better" if claim.kind == "always" else claim.kind
     told = None if found is None else answer(kind, found, row.margin, level)
-    n = len(values)
     return RowVerdict(
-        row.data,
-        row.network,
-        n,
-        list(row.seeds),
-        row.available,
-        mean=summary.mean if summary else None,
-        sd=summary.sd if summary else None,
-        low=summary.low if summary else None,
-        high=summary.high if summary else None,
-        p=None if told is None else told.p,
-        sign_flip_p=sign_flip_p(values) if n >= SIGN_FLIP_FROM else None,
-        correlation=correlation(*row.arms) if two_arms else None,
-        improvement=(
-            probability_of_improvement(row.arms[1], row.arms[0]) if two_arms and n else None
-        ),
-        diverged=row.diverged,
-        margin=row.margin,
+        **vars(row),
         answer=OPEN if told is None else told.answer,
+        p=None if told is None else told.p,
         why=_row_why(claim, row, rule),
     )
 
 
-def _row_why(claim: Claim, row: Values, rule: Rule) -> str:
+def _row_why(claim: Claim, row: RowValues, rule: Rule) -> str:
     """What stands in the way of an answer, if anything does."""
-    n, least = len(row.seeds), rule.looks_at(row.data)[0]
+    least = rule.looks_at(row.data)[0]
     if not row.available and row.beyond:
         return f"{_seeds(row.beyond)} have all trainings, but seed 0 does not"
     if not row.available:
         what = "trainings" if claim.quantity == "error" else "records of attention"
         return f"no seed has all the {what} it needs"
-    if not n:
+    if not row.n:
         return f"{_seeds(row.available)} so far; the first look is at {least}"
-    if estimate(row.values) is None:
-        return f"all {n} differences are equal: there is no spread to judge by"
+    if row.estimate is None:
+        return f"all {row.n} differences are equal: there is no spread to judge by"
     return ""
 
 
@@ -238,7 +222,7 @@ def _null(verdict: Verdict) -> str:
     return outside if verdict.answer == SAME else "of no difference"
 
 
-def _often(verdict: Verdict, rows: Sequence[Values]) -> Verdict:
+def _often(verdict: Verdict, rows: Sequence[RowValues]) -> Verdict:
     """How many trainings diverged, over all rows."""
     values = [value for row in rows for value in row.arms[0]]
     n, k = len(values), int(sum(values))

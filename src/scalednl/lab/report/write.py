@@ -11,8 +11,8 @@ from scalednl.lab.report.content import build_content
 from scalednl.lab.report.html import render_page
 from scalednl.lab.report.markdown import render_markdown
 
-DRAWN = ("chart", "charts", "curves", "maps", "explorer", "folder")
-"""Parts of a content that are pictures, or where they are"""
+LEFT_OUT = ("chart", "charts", "curves", "maps", "explorer", "folder", "experiments")
+"""Parts of a content that are pictures, or that only this machine can use"""
 
 
 def write_report(folders: Sequence[Path], out: Path, bench: Sequence[Path] = ()) -> Path:
@@ -37,7 +37,7 @@ def report_values(value: Any) -> Any:
             name for name, _ in getmembers(type(value), lambda m: isinstance(m, property))
         ]
         names = [*(field.name for field in fields(value)), *properties]
-        return {name: report_values(getattr(value, name)) for name in names if name not in DRAWN}
+        return {name: report_values(getattr(value, name)) for name in names if name not in LEFT_OUT}
     if isinstance(value, dict):
         return {key: report_values(part) for key, part in value.items()}
     return [report_values(part) for part in value] if isinstance(value, list | tuple) else value
