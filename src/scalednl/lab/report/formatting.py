@@ -1,7 +1,10 @@
 """How numbers are written on the page and in report.md."""
 
 import re
+from importlib.resources import files
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from scalednl.lab.config.data_sets import DATA_SETS
 from scalednl.lab.paper.answers import FAILS, HOLDS, OPEN, SAME, Needed
@@ -15,74 +18,21 @@ if TYPE_CHECKING:
     from scalednl.lab.report.settling import More
     from scalednl.lab.report.verdicts import Verdict
 
-SCORES = {
-    "key_share": (
-        "key share",
-        "of the logits: the variance of their key-only term over that of key-only and pairwise "
-        "terms; equal for equal embeddings whatever the attention",
-    ),
-    "vertical_share": (
-        "vertical share",
-        "the same of the map itself, after softmax: 1 is pure vertical lines",
-    ),
-    "length_rank": (
-        "length rank",
-        "rank correlation over keys of the key-only term with the key's distance from the mean key",
-    ),
-    "cosine_rank": (
-        "cosine rank",
-        "rank correlation over keys of the key-only term with the cosine between the key, less the "
-        "mean key, and the mean query",
-    ),
-    "query_angles": (
-        "query angles",
-        "angular variation of the queries: 0 if all point one way, 1 if they cancel out",
-    ),
-    "query_dependence": (
-        "query dependence",
-        "mean cosine distance between the rows of two queries, every row less its mean: 0 if all "
-        "have one shape, 0.5 if they are orthogonal on average",
-    ),
-    "rank_one_energy": (
-        "rank-one energy",
-        "share of the map's sum of squares in its best rank-one approximation",
-    ),
-    "top_keys_share": (
-        "top keys",
-        "softmax only: share of all attention in the 1 % of keys that get most",
-    ),
-    "effective_keys": (
-        "effective keys",
-        "softmax only: at how many keys a query looks, exp of the entropy",
-    ),
-    "effective_key_share": ("share of keys", "effective keys, divided by the number of keys"),
-    "kept_by_magnitude": (
-        "kept by magnitude",
-        "share of the block's branch that is left when attention sees only lengths",
-    ),
-    "kept_by_direction": (
-        "kept by direction",
-        "the same with directions only; softmax at the best temperature per image and head",
-    ),
-}
-"""Short names and definitions of scores; others are called by their own name"""
-ABLATIONS = {
-    "unchanged": ("as trained", "the network as it is"),
-    "column_mean": ("column mean", "every query gets the same row, the mean of all rows"),
-    "pair": ("pair term", "the map without the main effects of key and query; its mean is kept"),
-    "rank_one": ("rank one", "the best rank-one approximation"),
-    "uniform": ("uniform", "the map's mean in every entry"),
-    "magnitude": ("lengths only", "attention sees only the lengths of queries and keys"),
-    "direction": (
-        "directions only",
-        "attention sees only the directions, softmax with the temperature it was trained with",
-    ),
-}
-"""Short names and definitions of what the maps of all blocks are replaced with"""
+_NAMES = msgspec.json.decode(
+    files("scalednl.lab.report").joinpath("page", "scores.json").read_bytes(),
+    type=dict[str, dict[str, tuple[str, str]]],
+)
+SCORES, ABLATIONS = _NAMES["scores"], _NAMES["ablations"]
+"""Short names and definitions, by the names in records: of scores, and of what maps are replaced
+with; others are called by their own name"""
 LONGEST = 1000
 """Characters that are shown of a text"""
-
-
+GROUPS = (
+    "Main claims of the paper, corrected for their number",
+    "Other claims of the paper, each by itself",
+    "Questions of this project",
+    "Cost, from benchmarks",
+)
 NETWORK_WORDS = {ours: paper for paper, ours in NETWORKS.items()}
 
 
@@ -175,24 +125,15 @@ def optional(value: float | None) -> str:
 
 def claim_groups(items: "Sequence[Verdict]") -> "list[tuple[str, list[Verdict]]]":
     """The main claims, the others, questions of this project, and cost, as far as there are any."""
-    groups: dict[str, list[Verdict]] = {
-        name: []
-        for name in (
-            "Main claims of the paper, corrected for their number",
-            "Other claims of the paper, each by itself",
-            "Questions of this project",
-            "Cost, from benchmarks",
-        )
-    }
-    main, others, ours, cost = groups.values()
-    for item in items:
-        if item.quantity == "cost":
-            cost.append(item)
-        elif item.is_ours:
-            ours.append(item)
-        else:
-            (main if item.is_primary else others).append(item)
-    return [(name, group) for name, group in groups.items() if group]
+    found = ((title, [one for one in items if _group(one) == title]) for title in GROUPS)
+    return [(title, group) for title, group in found if group]
+
+
+def _group(item: "Verdict") -> str:
+    main, others, ours, cost = GROUPS
+    if item.quantity == "cost":
+        return cost
+    return ours if item.is_ours else main if item.is_primary else others
 
 
 def place(item: "Verdict") -> str:
@@ -252,18 +193,19 @@ def anchor(name: str) -> str:
 
 def score_words(name: str) -> str:
     """A short name for a score or an ablation."""
-    return _names(name)[0]
+    return _definition(name)[0]
 
 
 def score_title(name: str) -> str:
     """The definition of a score or an ablation."""
-    return _names(name)[1]
+    return _definition(name)[1]
+
+
+def _definition(name: str) -> tuple[str, str]:
+    words = name.replace("_", " ")
+    return {**SCORES, **ABLATIONS}.get(name, (words, words))
 
 
 def score_number(value: float) -> str:
     """A score to three digits after the point, or one from 10 on."""
     return f"{value:.{3 if abs(value) < 10 else 1}f}".replace("-", "−")
-
-
-def _names(name: str) -> tuple[str, str]:
-    return {**SCORES, **ABLATIONS}.get(name, (name.replace("_", " "), name.replace("_", " ")))

@@ -20,20 +20,12 @@ FIGURE2 = "figure2_embedding_channels"
 
 
 @dataclass(frozen=True)
-class Note:
-    """A footnote: part of a setting is inferred."""
-
-    mark: str
-    reason: str
-
-
-@dataclass(frozen=True)
 class TableCell:
     """One number of the paper and ours."""
 
     printed: float | None
-    inferred: str
     mark: str
+    """Of the footnote, where part of its setting is inferred"""
     ours: Outcome | None
     trains: str
     """The blocks in words"""
@@ -72,7 +64,8 @@ class PaperTable:
     caption: str
     is_control: bool
     mark: str
-    notes: tuple[Note, ...]
+    notes: dict[str, str]
+    """By their marks: why part of a setting is called inferred"""
     columns: tuple[str, ...]
     has_printed: bool
     has_ours: bool
@@ -99,7 +92,7 @@ def paper_table(artefact: Artefact, runs: Cells) -> PaperTable:
         caption=artefact.caption,
         is_control=artefact.is_control,
         mark=notes.get(artefact.inferred, ""),
-        notes=tuple(Note(mark, reason) for reason, mark in notes.items()),
+        notes={mark: reason for reason, mark in notes.items()},
         columns=tuple(artefact.columns),
         has_printed=any(cell.printed is not None for cell in artefact.cells),
         has_ours=any(group.has_ours for group in groups),
@@ -143,8 +136,7 @@ def _group(
         )
         has_ours = has_ours or ours is not None
         row.cells[cell.column] = TableCell(
-            *(cell.printed, cell.inferred, notes.get(cell.inferred, ""), ours),
-            describe_block(experiment),
+            cell.printed, notes.get(cell.inferred, ""), ours, describe_block(experiment)
         )
     shown = [
         row

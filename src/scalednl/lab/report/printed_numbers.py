@@ -109,11 +109,11 @@ def printed_numbers() -> PrintedNumbers:
 def noise_caption(artefact: Artefact) -> str:
     """The error bar of a printed table's differences in a sentence; "" where nothing is printed."""
     data_sets = {cell.setting.data for cell in artefact.cells if cell.printed is not None}
-    bars = []
-    for members, words in ((CIFAR, "CIFAR"), ((TINY,), data_words(TINY))):
-        if data_sets & set(members):
-            bar = MULTIPLE * noise(members[0]).of(pair_of_means(_seeds(members[0])))
-            bars.append(f"± {bar:.2f} points ({words})")
+    bars = [
+        f"± {MULTIPLE * _noise(members[0]).difference:.2f} points ({words})"
+        for members, words in ((CIFAR, "CIFAR"), ((TINY,), data_words(TINY)))
+        if data_sets & set(members)
+    ]
     if not bars:
         return ""
     return (
@@ -122,13 +122,9 @@ def noise_caption(artefact: Artefact) -> str:
     )
 
 
-def _seeds(data: str) -> int:
-    paper = SCALES["paper"]
-    return paper.tiny_seeds if data == TINY else paper.seeds
-
-
 def _noise(data: str) -> NoiseNumbers:
-    found, seeds = noise(data), _seeds(data)
+    found, paper = noise(data), SCALES["paper"]
+    seeds = paper.tiny_seeds if data == TINY else paper.seeds
     factor = noise_factor(pair_of_means(seeds))
     low, high = found.interval
     return NoiseNumbers(
