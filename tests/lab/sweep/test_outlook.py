@@ -9,7 +9,6 @@ import pytest
 
 from scalednl.lab.paper.artefacts import find_artefacts
 from scalednl.lab.paper.claims import main_claims
-from scalednl.lab.paper.hours import rates
 from scalednl.lab.paper.rules import POWER, RULES
 from scalednl.lab.paper.scales import SCALES
 from scalednl.lab.stats import power
@@ -19,12 +18,11 @@ from tests.lab.report.builders import cell_experiment, write_cell, write_run
 
 
 def _plan(folder: Path, *names: str, scale: str = "lite", seeds: int | None = None) -> Plan:
-    return make_plan(find_artefacts(list(names)), SCALES[scale], folder, seeds)
+    return make_plan(find_artefacts(list(names)), SCALES[scale], folder, seeds, threads=2)
 
 
-def _outlooks(plan: Plan, scale: str = "lite") -> dict[str, Outlook]:
-    deviations = measured_deviations(plan.found, SCALES[scale])
-    found, _ = outlooks(plan, SCALES[scale], deviations, rates(plan.found, 2))
+def _outlooks(plan: Plan) -> dict[str, Outlook]:
+    found, _ = outlooks(plan, measured_deviations(plan))
     return {one.claim.name: one for one in found}
 
 
@@ -60,7 +58,7 @@ def test_runs_that_are_there_give_the_deviation(tmp_path: Path) -> None:
     before = _outlooks(_plan(tmp_path, "table1_importance", seeds=6))["scaled-uses-direction"]
     write_cell(tmp_path, experiment, [30.0, 30.1, 30.2, 30.1, 30.0, 30.2, 30.1])
     plan = _plan(tmp_path, "table1_importance", seeds=6)
-    deviations = measured_deviations(plan.found, SCALES["lite"])
+    deviations = measured_deviations(plan)
     assert deviations.by_data["cifar10"] == pytest.approx(0.0816, abs=1e-3)
     assert deviations.measured == {"cifar10": 7}
     after = _outlooks(plan)["scaled-uses-direction"]
@@ -72,7 +70,7 @@ def test_runs_that_are_there_give_the_deviation(tmp_path: Path) -> None:
 def test_the_plan_says_what_it_cannot_decide(tmp_path: Path) -> None:
     """Claims out of reach name the missing seeds and hours; those not trained are listed."""
     plan = _plan(tmp_path, "table2_initialization", seeds=4)
-    text = "\n".join(outlook_lines(plan, SCALES["lite"], rates(plan.found, 2)))
+    text = "\n".join(outlook_lines(plan))
     assert "with 4 seeds you can see" in text
     assert "out of reach:" in text
     assert "more seeds (" in text
@@ -100,6 +98,6 @@ def test_files_that_say_nonsense_do_not_stop_a_plan(tmp_path: Path) -> None:
         values = json.loads(file.read_text())
         file.write_text(json.dumps(values | {"test_error_pct": odd, "seconds": 10**400}))
     plan = _plan(tmp_path, "table1_importance")
-    found = measured_deviations(plan.found, SCALES["lite"])
+    found = measured_deviations(plan)
     assert found.by_data == RULES["lite"].run_sd
-    assert list(outlook_lines(plan, SCALES["lite"], rates(plan.found, 2)))
+    assert list(outlook_lines(plan))

@@ -23,7 +23,7 @@ from tests.lab.report.builders import write_run
 
 
 def _plan(out: Path, name: str = "table1_importance", scale: str = "smoke") -> Plan:
-    return make_plan(find_artefacts([name]), SCALES[scale], out)
+    return make_plan(find_artefacts([name]), SCALES[scale], out, threads=1)
 
 
 def _begin(path: Path, experiment: Experiment, status: str = "interrupted") -> RunFolder:
@@ -156,23 +156,18 @@ def test_folders_that_hold_something_else(tmp_path: Path) -> None:
     assert now[0].note == "it holds another experiment (lr: 0.1, 0.7)"
     assert "config.json is damaged" in now[1].note
     assert "has schema 99, and this version reads 1" in now[2].note
-    lines = "\n".join(_lines(tmp_path))
+    lines = "\n".join(plan_lines(_plan(tmp_path)))
     assert "damaged: it holds another experiment (lr: 0.1, 0.7)" in lines
-
-
-def _lines(out: Path) -> list[str]:
-    plan, chosen = _plan(out), find_artefacts(["table1_importance"])
-    return list(plan_lines(plan, chosen, SCALES["smoke"], out, rates(plan.found, 1)))
 
 
 def test_finished_runs_set_the_pace(tmp_path: Path) -> None:
     """Estimates come from a default until a run has finished here, and the plan says which."""
     before = _plan(tmp_path)
     run = before.runs[0]
-    assert "a default: no run has finished here yet" in rates(before.found, 1).words
+    assert "a default: no run has finished here yet" in before.rates.words
     _begin(run.path, run.experiment, "finished")
     after = _plan(tmp_path)
-    speed = rates(after.found, 1)
+    speed = after.rates
     assert "the median of 1 finished run here on cpu" in speed.words
     assert speed.seconds(run.experiment) == pytest.approx(10)
     assert speed.usual == pytest.approx(training_multiply_adds(run.experiment) / 10)
@@ -184,12 +179,12 @@ def test_finished_runs_set_the_pace(tmp_path: Path) -> None:
 
 def test_a_plan_is_every_run_and_totals(tmp_path: Path) -> None:
     """One line a run, and as values the same."""
-    lines = _lines(tmp_path)
-    plan, chosen = _plan(tmp_path), find_artefacts(["table1_importance"])
+    plan = _plan(tmp_path)
+    lines = list(plan_lines(plan))
     for run in plan.runs:
         assert sum(line.split()[:1] == [run.name] for line in lines) == 1
     assert "12 runs: 0 done, 12 to do (12 waiting)" in lines
-    values = plan_values(plan, chosen, SCALES["smoke"], tmp_path, rates(plan.found, 1))
+    values = plan_values(plan)
     assert values["totals"]["to_do"] == len(values["runs"]) == 12
     assert json.loads(json.dumps(values)) == values
 

@@ -56,12 +56,11 @@ def _print_plan(names: list[str], options: ReproduceOptions, json: bool) -> None
     from scalednl.lab.sweep.plan_view import plan_lines, plan_values
     from scalednl.lab.sweep.reproduce import plan_reproduction
 
-    found = plan_reproduction(names, options)
-    shown = (found.plan, found.chosen, found.scale, options.folder, found.rates)
+    plan = plan_reproduction(names, options)
     if json:
-        print(encoder.dumps(plan_values(*shown), indent=2))
+        print(encoder.dumps(plan_values(plan), indent=2))
     else:
-        print("\n".join(plan_lines(*shown)))
+        print("\n".join(plan_lines(plan)))
 
 
 def _print_outcome(outcome: "SweepOutcome") -> None:

@@ -5,15 +5,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
+from statistics import variance
 
 from scalednl.lab.paper.answers import Needed, at_a_look, settled_by_power
 from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.claims import Claim, ClaimRow, claims, main_claims
-from scalednl.lab.paper.hours import Rates
 from scalednl.lab.paper.rules import OFTEN_SEEDS, POWER, RULES, Rule
-from scalednl.lab.paper.scales import PaperSetting, Scale
-from scalednl.lab.records.runs import RunRecord, by_cell
+from scalednl.lab.paper.scales import PaperSetting
+from scalednl.lab.records.runs import by_cell
 from scalednl.lab.stats import detectable
 from scalednl.lab.sweep.plan import Plan
 
@@ -73,11 +72,9 @@ class Deviations:
         return ", ".join(parts)
 
 
-def outlooks(
-    plan: Plan, scale: Scale, deviations: Deviations, rates: Rates
-) -> tuple[list[Outlook], list[str]]:
+def outlooks(plan: Plan, deviations: Deviations) -> tuple[list[Outlook], list[str]]:
     """Claims that the plan trains, and the names of those that it does not."""
-    seeds = Counter(run.cell for run in plan.runs)
+    scale, seeds = plan.scale, Counter(run.cell for run in plan.runs)
     rule, family = RULES[scale.name], len(main_claims(scale))
     found, absent = [], []
     for claim in claims():
@@ -87,7 +84,7 @@ def outlooks(
             for terms, experiments in trained
         ]
         cells = {one.cell: one for _, experiments in trained for one in experiments}
-        hours = sum(rates.seconds(one) for one in cells.values()) / 3600
+        hours = sum(plan.rates.seconds(one) for one in cells.values()) / 3600
         if rows:
             level = rule.level(len(claim.distinct_rows(scale)))
             level /= family if claim.is_primary else 1
@@ -152,36 +149,31 @@ def _printed_values() -> dict[PaperSetting, float]:
     }
 
 
-def measured_deviations(found: Iterable[RunRecord], scale: Scale) -> Deviations:
-    """Within cells, from the runs of a folder that have finished; assumed where these are few."""
-    groups: dict[str, dict[str, list[float]]] = {}
-    for cell, runs in by_cell(found).items():
-        for run in runs:
-            if run.counts and run.experiment is not None and run.last_error is not None:
-                cells = groups.setdefault(run.experiment.data, {})
-                cells.setdefault(cell, []).append(run.last_error)
-    by_data, measured = dict(RULES[scale.name].run_sd), {}
+def measured_deviations(plan: Plan) -> Deviations:
+    """Within cells, from the runs there that have finished; assumed where these are few."""
+    groups: dict[str, list[list[float]]] = {}
+    for runs in by_cell(plan.found).values():
+        errors = [run.last_error for run in runs if run.counts and run.last_error is not None]
+        experiment = runs[0].experiment
+        if len(errors) > 1 and experiment is not None:
+            groups.setdefault(experiment.data, []).append(errors)
+    by_data, measured = dict(RULES[plan.scale.name].run_sd), {}
     for data, cells in groups.items():
-        spread = [list(_squares(values)) for values in cells.values() if len(values) > 1]
-        df = sum(len(values) - 1 for values in spread)
-        if df >= ENOUGH and data in by_data and any(chain(*spread)):
-            by_data[data] = math.sqrt(math.fsum(chain(*spread)) / df)
-            measured[data] = sum(len(values) for values in spread)
+        df = sum(len(errors) - 1 for errors in cells)
+        squares = math.fsum((len(errors) - 1) * variance(errors) for errors in cells)
+        if df >= ENOUGH and data in by_data and squares:
+            by_data[data] = math.sqrt(squares / df)
+            measured[data] = sum(map(len, cells))
     return Deviations(by_data, measured)
 
 
-def _squares(values: Sequence[float]) -> Iterator[float]:
-    mean = math.fsum(values) / len(values)
-    return ((value - mean) ** 2 for value in values)
-
-
-def outlook_lines(plan: Plan, scale: Scale, rates: Rates) -> Iterator[str]:
+def outlook_lines(plan: Plan) -> Iterator[str]:
     """The outlook as a person reads it."""
-    rule, deviations = RULES[scale.name], measured_deviations(plan.found, scale)
-    found, absent = outlooks(plan, scale, deviations, rates)
+    rule, deviations = RULES[plan.scale.name], measured_deviations(plan)
+    found, absent = outlooks(plan, deviations)
     looks = ", ".join(map(str, rule.looks))
     yield f"What these runs can decide (judged at {looks} seeds; {POWER:.0%} power):"
-    yield f"  main claims (*) are corrected for their number, {len(main_claims(scale))}"
+    yield f"  main claims (*) are corrected for their number, {len(main_claims(plan.scale))}"
     if rule.note:
         yield f"  {rule.note}"
     yield f"  one run scatters by {deviations.words(run.experiment.data for run in plan.runs)}"

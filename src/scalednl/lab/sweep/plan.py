@@ -7,7 +7,7 @@ from pathlib import Path
 from scalednl.lab.config import Experiment
 from scalednl.lab.config.settings import Precision
 from scalednl.lab.paper.grids import Artefact
-from scalednl.lab.paper.hours import Rates
+from scalednl.lab.paper.hours import Rates, rates
 from scalednl.lab.paper.scales import Scale, run_name
 from scalednl.lab.recipes import PRETRAIN, recipes
 from scalednl.lab.records.runs import (
@@ -62,10 +62,17 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class Plan:
-    """All runs, those of the first table first; and what the folder already holds."""
+    """The runs that some tables need at a scale."""
 
+    chosen: tuple[Artefact, ...]
+    scale: Scale
+    out: Path
     runs: tuple[PlannedRun, ...]
-    found: tuple[RunRecord, ...] = ()
+    """Those of the first table first"""
+    found: tuple[RunRecord, ...]
+    """What the folder already holds"""
+    rates: Rates
+    """How fast runs are here"""
 
 
 def make_plan(
@@ -74,6 +81,7 @@ def make_plan(
     out: Path,
     seeds: int | None = None,
     precision: Precision = "fp32",
+    threads: int | None = None,
 ) -> Plan:
     """The runs of these tables at a scale, each once, with what is already there.
 
@@ -90,7 +98,8 @@ def make_plan(
             wanted = replace(wanted, experiment=replace(wanted.experiment, weights=begun_from))
         one = there.get((wanted.cell, wanted.experiment.seed)) or by_path.get(wanted.path)
         runs[wanted.name] = wanted if one is None else _as_found(wanted, one)
-    return Plan(tuple(runs.values()), tuple(found))
+    speed = rates(found, threads)
+    return Plan(tuple(chosen), scale, out, tuple(runs.values()), tuple(found), speed)
 
 
 def _wanted(

@@ -2,53 +2,46 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from scalednl.lab.paper.claims import main_claims
-from scalednl.lab.paper.grids import Artefact
 from scalednl.lab.paper.hours import Rates, paper_hours
 from scalednl.lab.paper.rules import RULES
-from scalednl.lab.paper.scales import Scale
 from scalednl.lab.sweep.outlook import measured_deviations, outlook_lines, outlooks
 from scalednl.lab.sweep.plan import Plan, PlannedRun
 
 SCHEMA = 1
 
 
-def plan_lines(
-    plan: Plan, chosen: list[Artefact], scale: Scale, out: Path, rates: Rates
-) -> Iterator[str]:
+def plan_lines(plan: Plan) -> Iterator[str]:
     """One line per run under the first table that needs it, then totals."""
-    yield f"{scale.name}: {scale.words}"
-    yield f"runs in {out}"
+    yield f"{plan.scale.name}: {plan.scale.words}"
+    yield f"runs in {plan.out}"
     width = max((len(run.name) for run in plan.runs), default=0)
-    for artefact in chosen:
+    for artefact in plan.chosen:
         mine = [run for run in plan.runs if run.artefacts[0] == artefact.name]
         shared = sum(artefact.name in run.artefacts for run in plan.runs) - len(mine)
         yield ""
         note = f" ({shared} more are listed above)" if shared else ""
         yield f"{artefact.name}: {len(mine)} runs{note}"
         for run in mine:
-            yield "  " + _line(run, width, rates)
+            yield "  " + _line(run, width, plan.rates)
     yield ""
-    yield from _totals(plan, rates)
+    yield from _totals(plan)
     yield ""
-    yield from outlook_lines(plan, scale, rates)
+    yield from outlook_lines(plan)
 
 
-def plan_values(
-    plan: Plan, chosen: list[Artefact], scale: Scale, out: Path, rates: Rates
-) -> dict[str, Any]:
+def plan_values(plan: Plan) -> dict[str, Any]:
     """The same as plain values."""
     return {
         "schema": SCHEMA,
-        "scale": scale.name,
-        "artefacts": [artefact.name for artefact in chosen],
-        "out": str(out),
-        "rate": rates.words,
-        "totals": _sums(plan, rates),
-        "decides": _decides(plan, scale, rates),
+        "scale": plan.scale.name,
+        "artefacts": [artefact.name for artefact in plan.chosen],
+        "out": str(plan.out),
+        "rate": plan.rates.words,
+        "totals": _sums(plan),
+        "decides": _decides(plan),
         "runs": [
             {
                 "name": run.name,
@@ -62,8 +55,8 @@ def plan_values(
                 "state": run.state,
                 "note": run.note,
                 "after": list(run.after),
-                "hours_here": run.seconds(rates) / 3600,
-                "hours_left_here": run.seconds_left(rates) / 3600,
+                "hours_here": run.seconds(plan.rates) / 3600,
+                "hours_left_here": run.seconds_left(plan.rates) / 3600,
                 "hours_paper_gpu": paper_hours(run.experiment),
             }
             for run in plan.runs
@@ -71,13 +64,13 @@ def plan_values(
     }
 
 
-def _decides(plan: Plan, scale: Scale, rates: Rates) -> dict[str, Any]:
-    deviations = measured_deviations(plan.found, scale)
-    found, absent = outlooks(plan, scale, deviations, rates)
+def _decides(plan: Plan) -> dict[str, Any]:
+    rule, deviations = RULES[plan.scale.name], measured_deviations(plan)
+    found, absent = outlooks(plan, deviations)
     return {
-        "looks": list(RULES[scale.name].looks),
-        "levels_by_rows": list(RULES[scale.name].levels),
-        "main_claims": main_claims(scale),
+        "looks": list(rule.looks),
+        "levels_by_rows": list(rule.levels),
+        "main_claims": main_claims(plan.scale),
         "run_sd": dict(deviations.by_data),
         "claims": [
             {
@@ -122,27 +115,27 @@ def _line(run: PlannedRun, width: int, rates: Rates) -> str:
     )
 
 
-def _sums(plan: Plan, rates: Rates) -> dict[str, Any]:
+def _sums(plan: Plan) -> dict[str, Any]:
     todo = [run for run in plan.runs if not run.has_ended]
     return {
         "runs": len(plan.runs),
         "states": dict(Counter(run.state for run in plan.runs)),
         "done": len(plan.runs) - len(todo),
         "to_do": len(todo),
-        "hours_here": sum(run.seconds(rates) for run in plan.runs) / 3600,
-        "hours_left_here": sum(run.seconds_left(rates) for run in plan.runs) / 3600,
+        "hours_here": sum(run.seconds(plan.rates) for run in plan.runs) / 3600,
+        "hours_left_here": sum(run.seconds_left(plan.rates) for run in plan.runs) / 3600,
         "hours_paper_gpu": sum(paper_hours(run.experiment) for run in plan.runs),
         "hours_left_paper_gpu": sum(paper_hours(run.experiment) for run in todo),
     }
 
 
-def _totals(plan: Plan, rates: Rates) -> Iterator[str]:
-    sums = _sums(plan, rates)
+def _totals(plan: Plan) -> Iterator[str]:
+    sums = _sums(plan)
     states = ", ".join(f"{count:,} {state}" for state, count in sums["states"].items())
     yield f"{sums['runs']:,} runs: {sums['done']:,} done, {sums['to_do']:,} to do ({states})"
     yield (
         f"here, one run at a time: {hours(sums['hours_left_here'])} to do of "
-        f"{hours(sums['hours_here'])}, at {rates.words}"
+        f"{hours(sums['hours_here'])}, at {plan.rates.words}"
     )
     yield (
         f"on the paper's GPU: {hours(sums['hours_left_paper_gpu'])} to do of "

@@ -13,9 +13,6 @@ from scalednl.lab.config.settings import Device, Precision
 from scalednl.lab.paper.scales import ScaleName
 
 if TYPE_CHECKING:
-    from scalednl.lab.paper.grids import Artefact
-    from scalednl.lab.paper.hours import Rates
-    from scalednl.lab.paper.scales import Scale
     from scalednl.lab.sweep.plan import Plan, PlannedRun
     from scalednl.lab.sweep.schedule import Engine, SweepOutcome
 
@@ -80,20 +77,9 @@ class ReproduceOptions:
         return max(1, int(self.cpus) if self.engine == "ray" else cores() // self.jobs)
 
 
-@dataclass(frozen=True)
-class Reproduction:
-    """Tables and figures at a scale, the runs that they need, and how fast runs are here."""
-
-    chosen: "list[Artefact]"
-    scale: "Scale"
-    plan: "Plan"
-    rates: "Rates"
-
-
-def plan_reproduction(names: Sequence[str], options: ReproduceOptions) -> Reproduction:
+def plan_reproduction(names: Sequence[str], options: ReproduceOptions) -> "Plan":
     """Which runs tables and figures need, and which of them the folder already has."""
     from scalednl.lab.paper.artefacts import artefacts, find_artefacts
-    from scalednl.lab.paper.hours import rates
     from scalednl.lab.paper.scales import SCALES
     from scalednl.lab.sweep.plan import make_plan
 
@@ -104,10 +90,10 @@ def plan_reproduction(names: Sequence[str], options: ReproduceOptions) -> Reprod
     chosen, scale, out = find_artefacts(list(names)), SCALES[options.scale], options.folder
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is not a folder: choose another one with --out")
-    plan = make_plan(chosen, scale, out, options.seeds, options.precision)
+    plan = make_plan(chosen, scale, out, options.seeds, options.precision, options.run_threads)
     if not plan.runs:
         raise UsageError(f"{', '.join(names)} has no runs at the scale {scale.name}")
-    return Reproduction(chosen, scale, plan, rates(plan.found, options.run_threads))
+    return plan
 
 
 def reproduce(names: Sequence[str], options: ReproduceOptions | None = None) -> "SweepOutcome":
@@ -117,9 +103,9 @@ def reproduce(names: Sequence[str], options: ReproduceOptions | None = None) -> 
     attention of the runs of Figure 1 is recorded as soon as each of them has finished.
     """
     options = options or ReproduceOptions()
-    planned = plan_reproduction(names, options)
-    _check_data(planned.plan, options.root)
-    outcome = _sweep(planned, options)
+    plan = plan_reproduction(names, options)
+    _check_data(plan, options.root)
+    outcome = _sweep(plan, options)
     if options.report and not outcome.signal:
         from scalednl.lab.report.write import write_report
 
@@ -145,7 +131,7 @@ def _check_data(plan: "Plan", root: Path | None) -> None:
             store.find(store.data_root(root), name)
 
 
-def _sweep(planned: Reproduction, options: ReproduceOptions) -> "SweepOutcome":
+def _sweep(plan: "Plan", options: ReproduceOptions) -> "SweepOutcome":
     from scalednl.lab.records.attention import is_current
     from scalednl.lab.sweep.display import SweepDisplay
     from scalednl.lab.sweep.schedule import sweep
@@ -161,14 +147,13 @@ def _sweep(planned: Reproduction, options: ReproduceOptions) -> "SweepOutcome":
     def is_complete(run: "PlannedRun") -> bool:
         return not needs_attention(run) or is_current(run.path, IMAGES)
 
-    runs = planned.plan.runs
-    idle = all(run.has_ended and is_complete(run) for run in runs)
+    idle = all(run.has_ended and is_complete(run) for run in plan.runs)
     with (
         closing(_engine(options, idle)) as engine,
-        SweepDisplay(planned.rates.seconds, engine.slots()) as display,
+        SweepDisplay(plan.rates.seconds, engine.slots()) as display,
     ):
         return sweep(
-            runs,
+            plan.runs,
             engine,
             make_job,
             display=display,
