@@ -7,10 +7,12 @@ from scalednl.options import (
     KEY_POOLS,
     MEMORIES,
     Attention,
+    Bias,
     KeyPool,
     Memory,
     Order,
     View,
+    biased,
     check_attention_options,
     check_init,
     check_name,
@@ -36,7 +38,7 @@ class NonLocalConfig:
     embed_channels: int | None = None
     init: float | str | None = None
     order: Order = "auto"
-    bias: bool = False
+    bias: Bias = False
     norm: bool = True
     norm_init: float = 0.0
     scale: bool = True
@@ -56,6 +58,9 @@ class NonLocalConfig:
         check_softmax_scale(self.softmax_scale, self.attention)
         init = default_init(self.attention) if self.init is None else self.init
         check_init(init, self.norm, self.norm_init)
+        names = biased(self.bias)
+        if not isinstance(self.bias, bool):
+            object.__setattr__(self, "bias", names)
         check_name("memory", self.memory, MEMORIES)
         if self.key_pool is not None:
             check_name("key_pool", self.key_pool, KEY_POOLS)
@@ -89,5 +94,8 @@ class ModelConfig:
         """Undo `as_dict`; unknown names fail."""
         values = dict(values)
         if values.get("nonlocal_") is not None:
-            values["nonlocal_"] = NonLocalConfig(**values["nonlocal_"])
+            options = dict(values["nonlocal_"])
+            if isinstance(options.get("bias"), list):
+                options["bias"] = tuple(options["bias"])
+            values["nonlocal_"] = NonLocalConfig(**options)
         return cls(**values)

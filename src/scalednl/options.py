@@ -11,12 +11,14 @@ View = Literal["base", "magnitude", "direction"]
 Order = Literal["auto", "quadratic", "associative", "gram", "rank_one", "fused"]
 Memory = Literal["auto", "lean"]
 KeyPool = Literal["before", "after"]
+Bias = bool | tuple[str, ...]
 
 ATTENTIONS: tuple[str, ...] = get_args(Attention)
 VIEWS: tuple[str, ...] = get_args(View)
 ORDERS: tuple[Order, ...] = get_args(Order)[1:]
 MEMORIES: tuple[str, ...] = get_args(Memory)
 KEY_POOLS: tuple[str, ...] = get_args(KeyPool)
+CONVOLUTIONS = ("theta", "phi", "g", "out")
 SOFTMAX_SCALES = ("embed", "channels", "learned")
 
 
@@ -33,11 +35,25 @@ def check_init(init: object, norm: object, norm_init: object) -> None:
         )
     if not isinstance(norm, bool):
         raise ValueError(
-            f"norm={norm!r} must be True or False: for another norm, make the block with "
-            "norm=False and set block.norm"
+            f"norm={norm!r} must be True or False: for another norm, pass norm_layer, a function "
+            "such as lambda channels: nn.GroupNorm(8, channels)"
         )
     if not _is_number(norm_init):
         raise ValueError(f"norm_init={norm_init!r} must be a number")
+
+
+def biased(bias: object) -> tuple[str, ...]:
+    """The convolutions with a bias: all four for True, none for False, or those that are named."""
+    if isinstance(bias, bool):
+        return CONVOLUTIONS if bias else ()
+    if not isinstance(bias, (tuple, list)):
+        raise ValueError(
+            f"bias={bias!r} must be True, False, or names of convolutions such as "
+            "('theta', 'phi', 'g')"
+        )
+    for name in bias:
+        check_name("bias", name, CONVOLUTIONS)
+    return tuple(name for name in CONVOLUTIONS if name in bias)
 
 
 def check_name(option: str, value: object, allowed: Iterable[str]) -> None:

@@ -32,6 +32,9 @@ def _cases() -> list[tuple[Options, Choice]]:
     for order in ("gram", "associative"):
         cases.append(({"bias": True, "embed_channels": 8}, Choice(order, False)))
         cases.append(({"embed_channels": 4}, Choice(order, False)))
+        for names in (("theta", "phi", "g"), ("phi",), ("g", "out"), ("out",)):
+            cases.append(({"bias": names}, Choice(order, False)))
+            cases.append(({"bias": names, "key_pool": "before"}, Choice(order, False)))
     return cases
 
 

@@ -1,13 +1,17 @@
-"""Checks of a block's input; errors repeat what was passed and what would work."""
+"""Checks of a block's input and attributes; errors repeat what was passed and what would work."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from scalednl.ops.layout import HALVES, autocasts
+from scalednl.ops.planner import Choice
+from scalednl.options import MEMORIES, check_name, check_order, orders_of
 
+FIXED = ("channels", "embed_channels", "heads", "attention", "view", "key_pool", "scale")
 AXES = {1: ("length",), 2: ("height", "width"), 3: ("time", "height", "width")}
 
 
@@ -49,3 +53,20 @@ def check_pool(space: Sequence[int], kernel: tuple[int, ...]) -> None:
             f"key_pool pools by {kernel}, which a map of {tuple(space)} is too small for: "
             "use key_pool=None"
         )
+
+
+def check_assignment(block: nn.Module, name: str, value: Any) -> None:
+    """Raise unless a block can take `value` as its attribute `name`."""
+    if name in FIXED and name in block.__dict__ and value != block.__dict__[name]:
+        raise AttributeError(
+            f"{name} is fixed when the block is made: make a {type(block).__name__} with "
+            f"{name}={value!r} and load this one's state_dict into it"
+        )
+    if name == "order":
+        order = value.order if isinstance(value, Choice) else value
+        options = block.__dict__
+        check_order(
+            order, orders_of(options["attention"], options["view"], key_pool=options["key_pool"])
+        )
+    if name == "memory":
+        check_name("memory", value, MEMORIES)

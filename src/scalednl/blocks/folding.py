@@ -2,11 +2,13 @@
 
 Plain 1x1 convolutions are one matrix at every pixel, and batch norm is a gain and a constant per
 channel. So out, batch norm and the residual join the product before them, in as few passes over
-the map as possible. A module that was replaced, patched or hooked is called.
+the map as possible. A module that was replaced, patched or hooked is called. Hooks on all modules
+at once do not count: counters of operations set those, and must not change what they count.
 """
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
 
 import torch
 import torch.nn.functional as F
@@ -30,27 +32,42 @@ MODULES = dict(enumerate(zip(CONVOLUTIONS, NORMS, strict=True), 1))
 _CONVOLVE = (F.conv1d, F.conv2d, F.conv3d)
 
 KeyMaps = Float[Tensor, "batch channels *keyspace"]
+Norm = Callable[[Tensor], Tensor] | None
 
 
-def is_plain(module: nn.Module, kinds: tuple[type[nn.Module], ...]) -> bool:
+class Pointwise(NamedTuple):
+    """A 1x1 convolution that is no module: its weight, with as many ones as axes, and its bias."""
+
+    weight: Tensor
+    bias: Tensor | None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The convolution of x."""
+        return _CONVOLVE[x.dim() - 3](x, self.weight, self.bias)
+
+
+Part = nn.Module | Pointwise
+
+
+def is_plain(module: object, kinds: tuple[type[nn.Module], ...]) -> bool:
     """Whether a module does what its class says and nothing else: no subclass, patch or hook."""
-    return (
-        type(module) in kinds
-        and "forward" not in module.__dict__
-        and not (
-            module._forward_hooks
-            or module._forward_pre_hooks
-            or module._backward_hooks
-            or module._backward_pre_hooks
-        )
+    if not (isinstance(module, nn.Module) and type(module) in kinds):
+        return False
+    return "forward" not in module.__dict__ and not (
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
     )
 
 
-def is_pointwise(module: nn.Module, widths: tuple[int, int]) -> bool:
+def is_pointwise(module: Part, widths: tuple[int, int]) -> bool:
     """Whether a module is a plain 1x1 convolution, one matrix at every pixel.
 
     `widths` are its input and output channels.
     """
+    if isinstance(module, Pointwise):
+        return True
     if not is_plain(module, CONVOLUTIONS):
         return False
     assert isinstance(module, _ConvNd)
@@ -61,32 +78,26 @@ def is_pointwise(module: nn.Module, widths: tuple[int, int]) -> bool:
     )
 
 
-def folds_in_training(norm: nn.Module | None) -> TypeGuard[_BatchNorm]:
+def folds_in_training(norm: Norm) -> TypeGuard[_BatchNorm]:
     """Whether `norm` is batch norm of this batch alone; a SyncBatchNorm also sees other ranks."""
-    return norm is not None and is_plain(norm, NORMS)
+    return is_plain(norm, NORMS)
 
 
-def folds_in_evaluation(
-    norm: nn.Module | None, training: bool | None = None
-) -> TypeGuard[_BatchNorm]:
+def folds_in_evaluation(norm: Norm, training: bool | None = None) -> TypeGuard[_BatchNorm]:
     """Whether `norm` would apply its running statistics: a fixed gain and constant.
 
     `training` None is the mode it is in now.
     """
-    return (
-        norm is not None
-        and is_plain(norm, (*NORMS, nn.SyncBatchNorm))
-        and not (norm.training if training is None else training)
-        and norm.running_mean is not None
-    )
+    if not is_plain(norm, (*NORMS, nn.SyncBatchNorm)):
+        return False
+    assert isinstance(norm, _BatchNorm)
+    return norm.running_mean is not None and not (norm.training if training is None else training)
 
 
-def add_projected(
-    x: Maps, y: Float[Tensor, "batch embed *space"], out: nn.Module, norm: nn.Module | None
-) -> Maps:
+def add_projected(x: Maps, y: Float[Tensor, "batch embed *space"], out: Part, norm: Norm) -> Maps:
     """x + norm(out(y)), with a norm in evaluation folded into out's weights."""
     if folds_in_evaluation(norm) and is_pointwise(out, (y.shape[1], x.shape[1])):
-        assert isinstance(out, _ConvNd)
+        assert isinstance(out, (_ConvNd, Pointwise))
         weight, constant = _with_norm(out.weight, out.bias, norm)
         return x + _CONVOLVE[x.dim() - 3](y, weight, constant)
     return _add_branch(x, out(y), norm)
@@ -95,11 +106,11 @@ def add_projected(
 def add_rank_one(
     x: Maps,
     keys: KeyMaps,
-    theta: nn.Module,
-    phi: nn.Module,
+    theta: Part,
+    phi: Part,
     w: Projections,
     out_bias: Vector | None,
-    norm: nn.Module | None,
+    norm: Norm,
 ) -> Maps:
     """x + norm(u + out_bias), u by the rank-one order from theta(x) and phi(keys)."""
     if folds_in_evaluation(norm):
@@ -117,7 +128,7 @@ def add_gram(
     keys: KeyMaps | None,
     w: Projections,
     out_bias: Vector | None,
-    norm: nn.Module | None,
+    norm: Norm,
     *,
     fold: bool,
     memory: Memory,
@@ -143,7 +154,7 @@ def add_gram(
     return z
 
 
-def reason_against_moments(norm: nn.Module | None, reduced: bool) -> str:
+def reason_against_moments(norm: Norm, reduced: bool) -> str:
     """Why `add_moments` cannot compute `norm`, or ""; `reduced`: the moments are of all ranks."""
     if norm is not None and not is_plain(norm, (*NORMS, nn.SyncBatchNorm)):
         return f"it needs plain batch norm or none, not {norm}"
@@ -184,8 +195,9 @@ def add_moments(
     return rows_to_maps(z, x.shape[2:])
 
 
-def _add_branch(x: Maps, u: Maps, norm: nn.Module | None) -> Maps:
-    return x + (u if norm is None else norm(u))
+def _add_branch(x: Maps, u: Maps, norm: Norm) -> Maps:
+    # Some norms, and the sum with a bias, give float32 for a half-precision u.
+    return (x + (u if norm is None else norm(u))).to(x.dtype)
 
 
 def _with_norm(weight: Tensor, bias: Vector | None, norm: _BatchNorm) -> tuple[Tensor, Vector]:

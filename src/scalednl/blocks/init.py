@@ -1,14 +1,79 @@
-"""The three initialisations of the paper's Table 2."""
+"""How a block starts: the three initialisations of the paper's Table 2, and gamma = norm_init.
+
+Tools that start a network on the meta device call `reset_parameters` of every module that has one,
+parents before or after their children. So each convolution and norm carries a `reset_parameters`
+of its own that starts it as the block does: a new block is the identity in whatever order.
+"""
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
+Module = TypeVar("Module", bound=nn.Module)
 
-def initialise(convs: Iterable[_ConvNd], init: str | float) -> None:
-    """Draw the convolutions' weights: Kaiming normal (fan out), or N(0, init); biases are zero."""
+
+def start(module: Module, initialise: Callable[[Module], None]) -> None:
+    """Initialise a module now, and again whenever its `reset_parameters` is called.
+
+    The module keeps its class, which tools look up (quantisation, counters of operations).
+    """
+    module.reset_parameters = partial(initialise, module)  # type: ignore[assignment]
+    initialise(module)
+
+
+def reset_as_made(module: nn.Module) -> None:
+    """Do what the constructor of the module's class does to its parameters."""
+    if (reset := getattr(type(module), "reset_parameters", None)) is not None:
+        reset(module)
+
+
+def draw(conv: _ConvNd, init: str | float) -> None:
+    """Draw the weight: Kaiming normal (fan out), or N(0, init); the bias is zero."""
+    if init == "he":
+        nn.init.kaiming_normal_(conv.weight, mode="fan_out")
+    else:
+        nn.init.normal_(conv.weight, std=float(init))
+    if conv.bias is not None:
+        nn.init.zeros_(conv.bias)
+
+
+def made_norm(
+    norm_layer: Callable[[int], nn.Module], channels: int, norm: bool, gamma: float
+) -> nn.Module:
+    """The module that `norm_layer` makes; raise where it cannot start from gamma."""
+    if not norm:
+        raise ValueError("norm=False and norm_layer exclude each other: leave one of them out")
+    made = norm_layer(channels)
+    if not isinstance(made, nn.Module):
+        raise ValueError(f"norm_layer must return a module, but returned {made!r}")
+    if gamma != 1 and not isinstance(getattr(made, "weight", None), Tensor):
+        raise ValueError(
+            f"norm_init={gamma} needs a norm with a weight, but norm_layer returned {made}: "
+            "pass norm_init=1.0"
+        )
+    return made
+
+
+def reset_norm(norm: nn.Module, gamma: float) -> None:
+    """A new norm, but for its weight: gamma at every channel."""
+    reset_as_made(norm)
+    if isinstance(weight := getattr(norm, "weight", None), Tensor):
+        nn.init.constant_(weight, gamma)
+
+
+@torch.no_grad()
+def reset_log(parameter: nn.Parameter, value: float) -> None:
+    """Every number of the parameter is log(value)."""
+    parameter.fill_(value).log_()
+
+
+def warn_of_dead_block(init: str | float) -> None:
+    """Warn of init=0.0, for the caller of the block's constructor."""
     if init == 0:
         warnings.warn(
             "init=0.0 makes a dead block: with theta, phi, g and out all zero, each one's gradient "
@@ -17,10 +82,3 @@ def initialise(convs: Iterable[_ConvNd], init: str | float) -> None:
             "sigma = 0 of the paper's Table 2",
             stacklevel=3,
         )
-    for conv in convs:
-        if init == "he":
-            nn.init.kaiming_normal_(conv.weight, mode="fan_out")
-        else:
-            nn.init.normal_(conv.weight, std=float(init))
-        if conv.bias is not None:
-            nn.init.zeros_(conv.bias)

@@ -1,42 +1,46 @@
 """The non-local block: one module for every attention, view and order, in 1 to 3 dimensions."""
 
 import warnings
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
 from scalednl.blocks import folding
-from scalednl.blocks.checks import check_input, check_pool, check_shape
-from scalednl.blocks.init import initialise
+from scalednl.blocks.checks import check_assignment, check_input, check_shape
+from scalednl.blocks.forward import POOL_KERNELS, Parts, block_state, embed, forward, key_space
+from scalednl.blocks.init import (
+    draw,
+    made_norm,
+    reset_as_made,
+    reset_log,
+    reset_norm,
+    start,
+    warn_of_dead_block,
+)
+from scalednl.blocks.tracing import fx_node, is_scripting, refuse_torchscript
 from scalednl.config import NonLocalConfig
-from scalednl.ops.attention import attention_map, attention_scale, nonlocal_attention
+from scalednl.ops.attention import attention_map
 from scalednl.ops.costs import BlockState
-from scalednl.ops.gram.mixing import Projections
 from scalednl.ops.layout import Maps, pixel_count
 from scalednl.ops.moments import Moments
 from scalednl.ops.planner import Choice, Plan, choose, make_plan
 from scalednl.options import (
-    MEMORIES,
     Attention,
+    Bias,
     KeyPool,
     Memory,
     Order,
     View,
-    check_name,
-    check_order,
+    biased,
     check_positive,
     default_init,
-    orders_of,
 )
-
-FIXED = ("channels", "embed_channels", "heads", "attention", "view", "key_pool", "scale")
-_MAX_POOL = (F.max_pool1d, F.max_pool2d, F.max_pool3d)
 
 
 class NonLocalBlock(nn.Module):
@@ -66,8 +70,11 @@ class NonLocalBlock(nn.Module):
             "gram" (base view) or "rank_one" (magnitude view), for softmax "fused" or "quadratic";
             a `Choice` also fixes whether batch norm folds. `plan` explains what is chosen. May be
             set later; an order that a replaced or hooked module rules out counts as "auto".
-        bias: give the four convolutions biases; the authors' release has none.
+        bias: give all four convolutions biases, or those that are named, such as
+            ("theta", "phi", "g"); the authors' release has none.
         norm: batch norm after out.
+        norm_layer: a function of the channels that makes another norm, such as nn.SyncBatchNorm or
+            lambda channels: nn.GroupNorm(8, channels).
         norm_init: its weight at the start. 0, as in the authors' release, makes a new block the
             identity, which protects a pretrained network and slows a fresh one: there use 1.
         scale: False drops 1/sqrt(N) from "scaled", to reproduce the divergence.
@@ -76,6 +83,13 @@ class NonLocalBlock(nn.Module):
             directions is tested fairly only with a temperature.
         key_pool: max-pool the keys by 2, "before" or "after" phi and g; the release does not.
         memory: "lean" keeps few bytes for backward and recomputes the rest. May be set later.
+        device: where the weights are made, as in torch.nn; from "meta", `to_empty` and then
+            `reset_parameters` start the block.
+        dtype: that of the weights.
+
+    Where the weights alone decide, theta, phi, g, out and norm are not called. Hooks on them are
+    respected, by calling them; hooks on all modules at once (register_module_forward_hook) are not,
+    because profilers set those and must not change what they measure.
     """
 
     dims: ClassVar[int]
@@ -86,64 +100,94 @@ class NonLocalBlock(nn.Module):
     def __init__(
         self,
         channels: int,
+        *,
         attention: Attention = "scaled",
         view: View = "base",
         heads: int = 4,
         embed_channels: int | None = None,
         init: str | float | None = None,
         order: Order | Choice = "auto",
-        bias: bool = False,
+        bias: Bias = False,
         norm: bool = True,
+        norm_layer: Callable[[int], nn.Module] | None = None,
         norm_init: float = 0.0,
         scale: bool = True,
         softmax_scale: str | float = "embed",
         key_pool: KeyPool | None = None,
         memory: Memory = "auto",
+        device: torch.device | str | int | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         channels = check_positive("channels", channels)
-        embed = channels if embed_channels is None else embed_channels
-        embed = check_positive("embed_channels", embed)
+        width = channels if embed_channels is None else embed_channels
+        width = check_positive("embed_channels", width)
         init = default_init(attention) if init is None else init
         # Made only to be checked; order and memory are checked whenever they are set.
-        options = (bias, norm, norm_init, scale, softmax_scale, key_pool)
-        NonLocalConfig(attention, view, heads, embed, init, "auto", *options)
-        self.channels, self.embed_channels, self.heads = channels, embed, heads
+        NonLocalConfig(
+            *(attention, view, heads, width, init, "auto"),
+            *(bias, norm, norm_init, scale, softmax_scale, key_pool),
+        )
+        self.channels, self.embed_channels, self.heads = channels, width, heads
         self.attention, self.view, self.scale = attention, view, scale
-        self.softmax_scale, self.key_pool, self.init = softmax_scale, key_pool, init
+        self.softmax_scale, self.key_pool = softmax_scale, key_pool
+        self.init, self.norm_init = init, norm_init
         self.order, self.memory = order, memory
 
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
         convolution, batch_norm = folding.MODULES[self.dims]
-        self.theta: _ConvNd = convolution(channels, embed, 1, bias=bias)
-        self.phi: _ConvNd = convolution(channels, embed, 1, bias=bias)
-        self.g: _ConvNd = convolution(channels, embed, 1, bias=bias)
-        self.out: _ConvNd = convolution(embed, channels, 1, bias=bias)
-        self.norm: nn.Module | None = batch_norm(channels) if norm else None
-        start = torch.full((heads,), (embed // heads) ** -0.5).log()
-        self.log_softmax_scale = nn.Parameter(start) if softmax_scale == "learned" else None
+        names = biased(bias)
+        self.theta: _ConvNd = convolution(channels, width, 1, bias="theta" in names, **factory)
+        self.phi: _ConvNd = convolution(channels, width, 1, bias="phi" in names, **factory)
+        self.g: _ConvNd = convolution(channels, width, 1, bias="g" in names, **factory)
+        self.out: _ConvNd = convolution(width, channels, 1, bias="out" in names, **factory)
+        self.norm: nn.Module | None = batch_norm(channels, **factory) if norm else None
+        if norm_layer is not None:
+            self.norm = made_norm(norm_layer, channels, norm, norm_init).to(**factory)
+        self.log_softmax_scale: nn.Parameter | None = None
+        if softmax_scale == "learned":
+            self.log_softmax_scale = nn.Parameter(torch.empty(heads, **factory))
+        warn_of_dead_block(init)
+        self._start()
 
-        initialise((self.theta, self.phi, self.g, self.out), init)
-        if isinstance(self.norm, _BatchNorm):
-            nn.init.constant_(self.norm.weight, norm_init)
+    def reset_parameters(self) -> None:
+        """Start anew: after torch.manual_seed, with the weights of a new block after that seed.
+
+        Also right if the modules inside are reset before or after, then with other draws.
+        """
+        for module in self.children():
+            reset_as_made(module)
+        self._start()
+
+    def _start(self) -> None:
+        for conv in (self.theta, self.phi, self.g, self.out):
+            if isinstance(conv, _ConvNd):
+                start(conv, partial(draw, init=self.init))
+        if self.norm is not None:
+            start(self.norm, partial(reset_norm, gamma=self.norm_init))
+        if self.log_softmax_scale is not None:
+            reset_log(self.log_softmax_scale, (self.embed_channels // self.heads) ** -0.5)
 
     def forward(self, x: Maps) -> Maps:
         """z, of the shape and memory layout of x."""
+        if (node := fx_node(self, x)) is not None:
+            return node
+        if is_scripting():
+            refuse_torchscript(self)
         self._check(x)
-        order, fold = self.choice(x.shape)
-        if order in ("gram", "rank_one"):
-            keys = self._pool(x, "before")
-            w, rest = self._projections(pixel_count(keys.shape[2:])), (self.out.bias, self.norm)
-            if order == "rank_one":
-                return folding.add_rank_one(x, keys, self.theta, self.phi, w, *rest)
-            pooled = None if self.key_pool is None else keys
-            return folding.add_gram(x, pooled, w, *rest, fold=fold, memory=self.memory)
-        y = nonlocal_attention(*self._embed(x), order=order, **self.attention_options())
-        return folding.add_projected(x, y, self.out, self.norm)
+        return forward(
+            x,
+            self._parts,
+            self.choice(x.shape),
+            key_pool=self.key_pool,
+            memory=self.memory,
+            **self.attention_options(),
+        )
 
     def embed(self, x: Maps) -> tuple[Tensor, Tensor, Tensor]:
         """theta, phi and g of x as maps; phi and g with pooled keys where `key_pool` is set."""
         self._check(x)
-        return self._embed(x)
+        return embed(x, self._parts, self.key_pool)
 
     def attention_options(self) -> dict[str, Any]:
         """The keyword arguments with which `scalednl.functional` computes this block's attention.
@@ -177,9 +221,8 @@ class NonLocalBlock(nn.Module):
     def dtype(self) -> torch.dtype | None:
         """That of the weights; None where modules without weights took the block's places."""
         # FSDP and replicas of nn.DataParallel leave a block with weights but without parameters.
-        for name in ("theta", "phi", "g", "out"):
-            if isinstance(weight := getattr(getattr(self, name), "weight", None), Tensor):
-                return weight.dtype
+        if (weight := self._parts.weight()) is not None:
+            return weight.dtype
         return next((parameter.dtype for parameter in self.parameters()), None)
 
     def state(self, training: bool | None = None) -> BlockState:
@@ -187,20 +230,14 @@ class NonLocalBlock(nn.Module):
 
         `training` None is the mode it is in; of another mode, the norm is assumed to be in it too.
         """
-        norm, convs = self.norm, (self.theta, self.phi, self.g, self.out)
-        norm_training = None if training in (None, self.training) else training
-        C, E = self.channels, self.embed_channels
-        widths = ((C, E), (C, E), (C, E), (E, C))
-        return BlockState(
-            *(C, E, self.heads, self.attention, self.view, self.key_pool),
-            key_ratio=pixel_count(self.pool_kernel) if self.key_pool else 1,
-            bias=any(getattr(conv, "bias", None) is not None for conv in convs),
-            batch_norm=norm is not None and not folding.folds_in_evaluation(norm, norm_training),
-            folds=folding.folds_in_training(norm),
-            plain=all(map(folding.is_pointwise, convs, widths)),
+        return block_state(
+            self._parts,
+            (self.channels, self.embed_channels),
+            *(self.heads, self.attention, self.view, self.key_pool),
+            dims=self.dims,
             training=self.training if training is None else training,
+            norm_training=None if training in (None, self.training) else training,
             memory=self.memory,
-            itemsize=(self.dtype or torch.float32).itemsize,
         )
 
     def choice(self, shape: Sequence[int]) -> Choice:
@@ -216,16 +253,12 @@ class NonLocalBlock(nn.Module):
         if not all(isinstance(size, int) and size > 0 for size in shape):
             raise ValueError(f"plan takes the shape of an input, such as x.shape, but got {shape}")
         check_shape(type(self).__name__, shape, self.channels, self.dims)
-        space = keys = shape[2:]
-        if self.key_pool is not None:
-            check_pool(space, self.pool_kernel)
-            keys = tuple(size // k for size, k in zip(space, self.pool_kernel, strict=True))
         return make_plan(
             self.state(training),
             self.order,
             batch=shape[0],
-            pixels=pixel_count(space),
-            keys=pixel_count(keys),
+            pixels=pixel_count(shape[2:]),
+            keys=pixel_count(key_space(shape[2:], self.key_pool)),
         )
 
     def apply_moments(self, x: Maps, moments: Moments, *, update_norm: bool = True) -> Maps:
@@ -245,7 +278,7 @@ class NonLocalBlock(nn.Module):
         keys = moments.key_moments()
         if keys.scatter.shape[:2] != (x.shape[1], x.shape[0]):
             raise ValueError(f"x of shape {tuple(x.shape)} does not fit {moments}")
-        w = self._projections(keys.pixels)
+        w = self._parts.projections(self.attention_options(), keys.pixels)
         return folding.add_moments(x, keys, w, self.out.bias, norm, update_norm=update_norm)
 
     def extra_repr(self) -> str:
@@ -259,51 +292,20 @@ class NonLocalBlock(nn.Module):
         return ", ".join(words)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in FIXED and name in self.__dict__ and value != self.__dict__[name]:
-            raise AttributeError(
-                f"{name} is fixed when the block is made: make a {type(self).__name__} with "
-                f"{name}={value!r} and load this one's state_dict into it"
-            )
-        if name == "order":
-            order = value.order if isinstance(value, Choice) else value
-            check_order(order, orders_of(self.attention, self.view, key_pool=self.key_pool))
-        if name == "memory":
-            check_name("memory", value, MEMORIES)
+        check_assignment(self, name, value)
         super().__setattr__(name, value)
 
     def _check(self, x: Tensor) -> None:
         check_input(type(self).__name__, x, self.channels, self.dims, self.dtype)
 
-    def _embed(self, x: Maps) -> tuple[Tensor, Tensor, Tensor]:
-        keys = self._pool(x, "before")
-        theta, phi, g = self.theta(x), self.phi(keys), self.g(keys)
-        return theta, self._pool(phi, "after"), self._pool(g, "after")
+    def __prepare_scriptable__(self) -> NoReturn:
+        refuse_torchscript(self)
 
-    def _pool(self, x: Maps, when: KeyPool) -> folding.KeyMaps:
-        if self.key_pool != when:
-            return x
-        check_pool(x.shape[2:], self.pool_kernel)
-        return _MAX_POOL[self.dims - 1](x, self.pool_kernel)
+    @property
+    def _parts(self) -> Parts:
+        return Parts(self.theta, self.phi, self.g, self.out, self.norm)
 
-    def _projections(self, keys: int) -> Projections:
-        width = self.embed_channels // self.heads
-        return Projections(
-            *(self.theta.weight.flatten(1), self.phi.weight.flatten(1)),
-            *(self.g.weight.flatten(1), self.out.weight.flatten(1)),
-            *(self.theta.bias, self.phi.bias, self.g.bias),
-            heads=self.heads,
-            factor=attention_scale(self.attention, keys, width, self.scale),
-        )
-
-    def _load_from_state_dict(
-        self,
-        state_dict: dict[str, Any],
-        prefix: str,
-        local_metadata: dict[str, Any],
-        strict: bool,
-        missing_keys: list[str],
-        *args: Any,
-    ) -> None:
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         # A learned temperature is the one weight that not every variant has: a block without it
         # drops the one it is given, a block with it keeps its own where none is given.
         key = f"{prefix}log_softmax_scale"
@@ -314,9 +316,8 @@ class NonLocalBlock(nn.Module):
                 'computes another function than the one saved; make it with "learned"',
                 stacklevel=2,
             )
-        super()._load_from_state_dict(
-            state_dict, prefix, local_metadata, strict, missing_keys, *args
-        )
+        super()._load_from_state_dict(state_dict, prefix, *args)
+        _metadata, _strict, missing_keys, *_ = args
         if own is not None and key in missing_keys and not own.is_meta:
             missing_keys.remove(key)
 
@@ -329,21 +330,21 @@ class NonLocal1d(NonLocalBlock):
     """A non-local block over (batch, channels, length)."""
 
     dims = 1
-    pool_kernel = (2,)
+    pool_kernel = POOL_KERNELS[1]
 
 
 class NonLocal2d(NonLocalBlock):
     """A non-local block over (batch, channels, height, width)."""
 
     dims = 2
-    pool_kernel = (2, 2)
+    pool_kernel = POOL_KERNELS[2]
 
 
 class NonLocal3d(NonLocalBlock):
     """A non-local block over (batch, channels, time, height, width); keys pool in space only."""
 
     dims = 3
-    pool_kernel = (1, 2, 2)
+    pool_kernel = POOL_KERNELS[3]
 
 
 for _block in (NonLocal1d, NonLocal2d, NonLocal3d):

@@ -4,6 +4,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from scalednl.blocks.tracing import fx_node
+
 
 class SinusoidalPosition2d(nn.Module):
     """Adds x[:, :, row, column] += p(row, column), for any height and width; no parameters.
@@ -17,6 +19,8 @@ class SinusoidalPosition2d(nn.Module):
         self, x: Float[Tensor, "batch channels height width"]
     ) -> Float[Tensor, "batch channels height width"]:
         """X plus the encoding."""
+        if (node := fx_node(self, x)) is not None:
+            return node
         if x.dim() != 4 or x.shape[1] % 2 or not x.is_floating_point():
             raise ValueError(
                 "SinusoidalPosition2d takes a floating-point (batch, channels, height, width) "

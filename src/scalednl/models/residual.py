@@ -1,11 +1,13 @@
 """Pre-activation residual networks: stem, stages of residual blocks, and a stack of attention."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from scalednl.blocks import NonLocalBlock
+from scalednl.blocks.init import reset_as_made, start
 from scalednl.config import ModelConfig, NonLocalConfig
 from scalednl.models.stack import make_stack
 from scalednl.networks import EXPANSION
@@ -107,7 +109,7 @@ class ResidualNetwork(nn.Module):
         self.stages = nn.ModuleList(stages)
         self.norm = nn.BatchNorm2d(width)
         self.classifier = nn.Linear(width, num_classes)
-        _initialise(self)
+        self._start()
 
         config = NonLocalConfig(blocks=0) if nonlocal_ is None else nonlocal_
         if config.stage > len(stages):
@@ -117,6 +119,28 @@ class ResidualNetwork(nn.Module):
         self.stack_stage = config.stage - 1
         self.stack_index = max(1, depths[self.stack_stage] - 1)
         self.stack = make_stack(widths[self.stack_stage], config, position)
+
+    def reset_parameters(self) -> None:
+        """Start anew: after torch.manual_seed, with the weights of a new network after that seed.
+
+        Also right if the modules inside are reset before or after, then with other draws.
+        """
+        for module in self._backbone():
+            reset_as_made(module)
+        self._start()
+        for module in () if self.stack is None else self.stack:
+            if isinstance(module, NonLocalBlock):
+                module.reset_parameters()
+
+    def _start(self) -> None:
+        for module in self._backbone():
+            if isinstance(module, (nn.Conv2d, nn.Linear)):
+                start(module, _he)
+
+    def _backbone(self) -> Iterator[nn.Module]:
+        """Every module outside the stack, in the order in which they are made."""
+        for part in (self.stem, self.stages, self.norm, self.classifier):
+            yield from part.modules()
 
     def forward(self, x: Images) -> Float[Tensor, "batch classes"]:
         """Class scores."""
@@ -160,9 +184,7 @@ def _shortcut(inputs: int, outputs: int, stride: int) -> nn.Conv2d | None:
     return nn.Conv2d(inputs, outputs, 1, stride, bias=False)
 
 
-def _initialise(network: nn.Module) -> None:
-    for module in network.modules():
-        if isinstance(module, (nn.Conv2d, nn.Linear)):
-            nn.init.kaiming_normal_(module.weight, mode="fan_out")
-        if isinstance(module, nn.Linear):
-            nn.init.zeros_(module.bias)
+def _he(module: nn.Conv2d | nn.Linear) -> None:
+    nn.init.kaiming_normal_(module.weight, mode="fan_out")
+    if module.bias is not None:
+        nn.init.zeros_(module.bias)

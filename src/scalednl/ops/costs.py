@@ -33,7 +33,8 @@ class BlockState(NamedTuple):
     key_pool: KeyPool | None = None
     key_ratio: int = 1
     """How many pixels make one key"""
-    bias: bool = False
+    biased: tuple[str, ...] = ()
+    """The convolutions with a bias"""
     batch_norm: bool = True
     """Whether there is a norm that must see its batch"""
     folds: bool = True
@@ -44,6 +45,8 @@ class BlockState(NamedTuple):
     memory: Memory = "auto"
     itemsize: int = 4
     """Bytes of one number of x; sums are kept in at least 4"""
+    fp16: bool = False
+    """Whether products are float16, so that a large embedding or branch overflows"""
 
     def orders(self) -> dict[Order, str]:
         """Every order with the reason why this block cannot use it now, or "" where it can."""
@@ -143,7 +146,7 @@ def _gram(s: BlockState, n: int, m: int, fold: bool, narrow: int) -> _Count:
     forward = (n + m) * C * C + 2 * ends + 2 * middles
     moved, moved_backward = 4 * n * C, 4 * n * C + 6 * C * C
     sums = max(4, s.itemsize)
-    if s.bias or s.key_pool:
+    if s.key_pool or set(s.biased) - {"out"}:
         return _gram_through_autograd(s, n, m, forward, moved)
     backward = 3 * n * C * C + 4 * ends + 6 * middles
     lean = s.memory == "lean"
@@ -170,9 +173,10 @@ def _gram_through_autograd(s: BlockState, n: int, m: int, forward: int, moved: i
     C, E = s.channels, s.embed_channels
     d = E // s.heads
     numbers = 2 * C * C + 2 * E * C + E * d
-    if s.bias:
-        forward += 3 * C * E + E * d
-        numbers += n * C + C + 3 * E
+    if set(s.biased) - {"out"}:
+        forward += 2 * C * E + (C * E + E * d if "theta" in s.biased else 0)
+        # The centred keys are kept, of pooled ones in the place of the pooled map.
+        numbers += (0 if s.key_pool else n * C) + C + (3 if "theta" in s.biased else 2) * E
         moved += 3 * n * C
     norm_moved, norm_kept = _norm_apart(s, n)
     kept = s.itemsize * n * C + max(4, s.itemsize) * numbers + norm_kept + _kept_by_pool(s, n, m)

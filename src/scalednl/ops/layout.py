@@ -81,6 +81,15 @@ def multiplies_in_half(x: Tensor) -> bool:
     )
 
 
+def multiplies_in_fp16(weight: Tensor) -> bool:
+    """Whether products with a weight give float16, whose largest number is 65,504."""
+    if weight.dtype == torch.float16:
+        return True
+    return multiplies_in_half(weight) and torch.get_autocast_dtype(weight.device.type) == (
+        torch.float16
+    )
+
+
 def full_precision(x: Tensor) -> AbstractContextManager[object]:
     """A context without autocast, for code that chooses its precision itself, on any device.
 

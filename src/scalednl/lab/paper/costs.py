@@ -11,7 +11,7 @@ from scalednl.lab.config.data_sets import DATA_SETS
 from scalednl.lab.paper.tables import printed
 from scalednl.networks import network_shape
 from scalednl.ops.costs import BlockState, cost
-from scalednl.options import orders_of
+from scalednl.options import biased, orders_of
 
 PASSES = 3
 """Forward passes that a training step costs"""
@@ -58,7 +58,7 @@ def _attention(block: NonLocalConfig, channels: int, pixels: int) -> int:
         block.heads,
         block.attention,
         block.view,
-        bias=block.bias,
+        biased=biased(block.bias),
         batch_norm=False,
         training=False,
     )

@@ -1,0 +1,132 @@
+"""The block as a function of its parts, which are modules or plain weights."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from scalednl.blocks import folding
+from scalednl.blocks.checks import check_pool
+from scalednl.ops.attention import attention_scale, nonlocal_attention
+from scalednl.ops.costs import BlockState
+from scalednl.ops.gram.mixing import Projections
+from scalednl.ops.layout import Maps, multiplies_in_fp16, pixel_count
+from scalednl.ops.planner import Choice
+from scalednl.options import CONVOLUTIONS, Attention, KeyPool, Memory, View
+
+POOL_KERNELS = {1: (2,), 2: (2, 2), 3: (1, 2, 2)}
+"""How keys are pooled over each number of dimensions: in space, never in time"""
+_MAX_POOL = (F.max_pool1d, F.max_pool2d, F.max_pool3d)
+
+
+class Parts(NamedTuple):
+    """theta, phi, g and out, each a module or a weight with its bias, and the norm after out."""
+
+    theta: folding.Part
+    phi: folding.Part
+    g: folding.Part
+    out: folding.Part
+    norm: Callable[[Tensor], Tensor] | None
+
+    def weight(self) -> Tensor | None:
+        """One weight, to see its dtype and device; None where modules without weights are used."""
+        for part in self[:4]:
+            if isinstance(weight := getattr(part, "weight", None), Tensor):
+                return weight
+        return None
+
+    def projections(self, options: dict[str, Any], keys: int) -> Projections:
+        """The matrices of the convolutions, and the factor for this many keys."""
+        theta, phi, g, out = (part.weight.flatten(1) for part in self[:4])  # type: ignore[operator]
+        heads = options["heads"]
+        width = theta.shape[0] // heads
+        return Projections(
+            *(theta, phi, g, out),
+            *(self.theta.bias, self.phi.bias, self.g.bias),  # type: ignore[arg-type]
+            heads=heads,
+            factor=attention_scale(options["attention"], keys, width, options["scale"]),
+        )
+
+
+def block_state(
+    parts: Parts,
+    widths: tuple[int, int],
+    heads: int,
+    attention: Attention,
+    view: View,
+    key_pool: KeyPool | None,
+    *,
+    dims: int,
+    training: bool,
+    norm_training: bool | None = None,
+    memory: Memory,
+) -> BlockState:
+    """What the cost and the order of a block with these parts depend on, as they are now.
+
+    `widths` are its channels and embedding channels; `norm_training` None is the norm's own mode.
+    """
+    convs, norm, weight = parts[:4], parts.norm, parts.weight()
+    C, E = widths
+    names = zip(CONVOLUTIONS, convs, strict=True)
+    return BlockState(
+        *(C, E, heads, attention, view, key_pool),
+        key_ratio=pixel_count(POOL_KERNELS[dims]) if key_pool else 1,
+        biased=tuple(name for name, conv in names if getattr(conv, "bias", None) is not None),
+        batch_norm=norm is not None and not folding.folds_in_evaluation(norm, norm_training),
+        folds=folding.folds_in_training(norm),
+        plain=all(map(folding.is_pointwise, convs, ((C, E), (C, E), (C, E), (E, C)))),
+        training=training,
+        memory=memory,
+        itemsize=(torch.float32 if weight is None else weight.dtype).itemsize,
+        fp16=weight is not None and multiplies_in_fp16(weight),
+    )
+
+
+def embed(x: Maps, parts: Parts, key_pool: KeyPool | None) -> tuple[Tensor, Tensor, Tensor]:
+    """theta, phi and g of x as maps; phi and g with pooled keys where `key_pool` is set."""
+    keys = pool(x, key_pool, "before")
+    theta, phi, g = parts.theta(x), parts.phi(keys), parts.g(keys)
+    return theta, pool(phi, key_pool, "after"), pool(g, key_pool, "after")
+
+
+def forward(
+    x: Maps,
+    parts: Parts,
+    choice: Choice,
+    *,
+    key_pool: KeyPool | None,
+    memory: Memory,
+    **options: Any,
+) -> Maps:
+    """x + norm(out(y)) by the chosen order; `options` are those of `nonlocal_attention`."""
+    order, fold = choice
+    if order in ("gram", "rank_one"):
+        keys = pool(x, key_pool, "before")
+        w = parts.projections(options, pixel_count(keys.shape[2:]))
+        out_bias: Tensor | None = parts.out.bias  # type: ignore[assignment]
+        if order == "rank_one":
+            return folding.add_rank_one(x, keys, parts.theta, parts.phi, w, out_bias, parts.norm)
+        pooled = None if key_pool is None else keys
+        return folding.add_gram(x, pooled, w, out_bias, parts.norm, fold=fold, memory=memory)
+    y = nonlocal_attention(*embed(x, parts, key_pool), order=order, **options)
+    return folding.add_projected(x, y, parts.out, parts.norm)
+
+
+def key_space(space: tuple[int, ...], key_pool: KeyPool | None) -> tuple[int, ...]:
+    """The sizes of the map of keys for queries of these sizes."""
+    if key_pool is None:
+        return space
+    kernel = POOL_KERNELS[len(space)]
+    check_pool(space, kernel)
+    return tuple(size // k for size, k in zip(space, kernel, strict=True))
+
+
+def pool(x: Maps, key_pool: KeyPool | None, when: KeyPool) -> folding.KeyMaps:
+    """x, max-pooled where `key_pool` is `when`."""
+    if key_pool != when:
+        return x
+    dims = x.dim() - 2
+    check_pool(x.shape[2:], POOL_KERNELS[dims])
+    return _MAX_POOL[dims - 1](x, POOL_KERNELS[dims])

@@ -1,0 +1,72 @@
+"""Biases on some of the convolutions, as foreign checkpoints have them."""
+
+import pytest
+import torch
+
+import scalednl
+from scalednl.config import ModelConfig, NonLocalConfig
+from scalednl.ops.planner import Choice
+from scalednl.options import ATTENTIONS, CONVOLUTIONS, VIEWS, biased, orders_of
+from tests.support import assert_close_all, force, laid_out, randomise, with_gradients
+
+SUBSETS = [("theta", "phi", "g"), ("theta",), ("phi",), ("g", "out"), ("out",)]
+ORDERS = [
+    (attention, view, pool, order)
+    for attention in ATTENTIONS
+    for view in VIEWS
+    for pool in (None, "before")
+    for order, reason in orders_of(attention, view, key_pool=pool).items()
+    if not reason
+]
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(("attention", "view", "pool", "order"), ORDERS)
+def test_every_subset_in_every_order(
+    attention: str, view: str, pool: str | None, order: str, training: bool
+) -> None:
+    """Values and gradients are the reference's, with and without a norm, in training and not."""
+    for number, names in enumerate(SUBSETS):
+        block = scalednl.NonLocal2d(
+            6,
+            attention=attention,  # type: ignore[arg-type]
+            view=view,  # type: ignore[arg-type]
+            key_pool=pool,  # type: ignore[arg-type]
+            heads=2,
+            embed_channels=4,
+            bias=names,
+            norm=number % 2 == 0,
+        )
+        assert tuple(n for n in CONVOLUTIONS if getattr(block, n).bias is not None) == names
+        assert block.state().biased == names
+        randomise(force(block, Choice(order))).double().train(training)  # type: ignore[arg-type]
+        x = laid_out(torch.randn(3, 6, 4, 5, dtype=torch.float64), "nchw")
+        grad = torch.randn_like(x)
+        truth = with_gradients(None, block, x, grad)
+        assert_close_all(with_gradients(block, block, x, grad), truth, 1e-10)
+
+
+def test_names_are_kept_in_a_file() -> None:
+    """A config with named biases comes back equal, hashable and in one spelling."""
+    config = ModelConfig("preresnet8", 10, NonLocalConfig(bias=("g", "theta")))
+    values = config.as_dict()
+    values["nonlocal_"]["bias"] = ["g", "theta"]
+    again = ModelConfig.from_dict(values)
+    assert again == config
+    assert hash(again) == hash(config)
+    assert again.nonlocal_ is not None
+    assert again.nonlocal_.bias == ("theta", "g")
+    model = scalednl.create_model("preresnet8", nonlocal_=again.nonlocal_)
+    assert "stack.0.g.bias" in model.state_dict()
+    assert "stack.0.phi.bias" not in model.state_dict()
+
+
+def test_biases_that_do_not_exist_are_named() -> None:
+    """True and False are all and none; a wrong name or type is answered with what would work."""
+    assert biased(True) == CONVOLUTIONS
+    assert biased(False) == biased(()) == ()
+    with pytest.raises(ValueError, match=r"bias='thetta' is unknown.*did you mean 'theta'"):
+        scalednl.NonLocal2d(8, bias=("thetta",))
+    for wrong in ("theta", 1, None):
+        with pytest.raises(ValueError, match=r"must be True, False, or names of convolutions"):
+            biased(wrong)
