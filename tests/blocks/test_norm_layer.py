@@ -58,6 +58,6 @@ def test_layers_that_cannot_be_used_are_named() -> None:
     with pytest.raises(ValueError, match="exclude each other"):
         scalednl.NonLocal2d(8, norm=False, norm_layer=nn.BatchNorm2d)
     with pytest.raises(ValueError, match="must return a module, but returned 8"):
-        scalednl.NonLocal2d(8, norm_layer=int)  # type: ignore[arg-type, type-abstract]
+        scalednl.NonLocal2d(8, norm_layer=int)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="pass norm_layer"):
         scalednl.NonLocal2d(8, norm="group")  # type: ignore[arg-type]

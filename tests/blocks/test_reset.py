@@ -36,13 +36,13 @@ def _from_meta(make: Callable[[], nn.Module]) -> nn.Module:
 def _top_down(module: nn.Module) -> None:
     for part in module.modules():
         if hasattr(part, "reset_parameters"):
-            part.reset_parameters()
+            part.reset_parameters()  # type: ignore[operator]
 
 
 def _bottom_up(module: nn.Module) -> None:
     for part in reversed(list(module.modules())):
         if hasattr(part, "reset_parameters"):
-            part.reset_parameters()
+            part.reset_parameters()  # type: ignore[operator]
 
 
 def _with_tensors_of_their_own(module: nn.Module) -> None:
@@ -121,4 +121,4 @@ def test_device_and_dtype() -> None:
 def test_options_are_keywords() -> None:
     """Only `channels` may be given by position."""
     with pytest.raises(TypeError, match="positional"):
-        scalednl.NonLocal2d(8, "softmax")  # type: ignore[misc]
+        scalednl.NonLocal2d(8, "softmax")  # type: ignore[call-arg]

@@ -70,6 +70,6 @@ def test_torchscript_is_refused(network: Callable[[], nn.Module]) -> None:
     sentence = r"NonLocal2d picks its order .* use torch.export.export"
     x: Tensor = torch.randn(1, 3, 6, 6)
     with pytest.raises(RuntimeError, match=sentence):
-        torch.jit.trace(network(), x)  # type: ignore[no-untyped-call]
+        torch.jit.trace(network(), x)
     with pytest.raises(RuntimeError, match=sentence):
         torch.jit.script(network())

@@ -1,5 +1,6 @@
 """Checks of a block's input and attributes; errors repeat what was passed and what would work."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -70,3 +71,15 @@ def check_assignment(block: nn.Module, name: str, value: Any) -> None:
         )
     if name == "memory":
         check_name("memory", value, MEMORIES)
+
+
+def warn_of_dead_block(init: str | float) -> None:
+    """Warn of init=0.0, for the caller of the block's constructor."""
+    if init == 0:
+        warnings.warn(
+            "init=0.0 makes a dead block: with theta, phi, g and out all zero, each one's gradient "
+            "is a product with another's output, hence zero for ever, and only a norm's bias can "
+            'train. Use init="he" or a small standard deviation unless you reproduce the column '
+            "sigma = 0 of the paper's Table 2",
+            stacklevel=3,
+        )

@@ -5,7 +5,6 @@ parents before or after their children. So each convolution and norm carries a `
 of its own that starts it as the block does: a new block is the identity in whatever order.
 """
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
@@ -70,15 +69,3 @@ def reset_norm(norm: nn.Module, gamma: float) -> None:
 def reset_log(parameter: nn.Parameter, value: float) -> None:
     """Every number of the parameter is log(value)."""
     parameter.fill_(value).log_()
-
-
-def warn_of_dead_block(init: str | float) -> None:
-    """Warn of init=0.0, for the caller of the block's constructor."""
-    if init == 0:
-        warnings.warn(
-            "init=0.0 makes a dead block: with theta, phi, g and out all zero, each one's gradient "
-            "is a product with another's output, hence zero for ever, and only a norm's bias can "
-            'train. Use init="he" or a small standard deviation unless you reproduce the column '
-            "sigma = 0 of the paper's Table 2",
-            stacklevel=3,
-        )

@@ -12,18 +12,10 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
 from scalednl.blocks import folding
-from scalednl.blocks.checks import check_assignment, check_input, check_shape
+from scalednl.blocks.checks import check_assignment, check_input, check_shape, warn_of_dead_block
 from scalednl.blocks.forward import POOL_KERNELS, Parts, block_state, embed, forward, key_space
-from scalednl.blocks.init import (
-    draw,
-    made_norm,
-    reset_as_made,
-    reset_log,
-    reset_norm,
-    start,
-    warn_of_dead_block,
-)
-from scalednl.blocks.tracing import fx_node, is_scripting, refuse_torchscript
+from scalednl.blocks.init import draw, made_norm, reset_as_made, reset_log, reset_norm, start
+from scalednl.blocks.tracing import fx_node, refuse_torchscript
 from scalednl.config import NonLocalConfig
 from scalednl.ops.attention import attention_map
 from scalednl.ops.costs import BlockState
@@ -172,8 +164,6 @@ class NonLocalBlock(nn.Module):
         """z, of the shape and memory layout of x."""
         if (node := fx_node(self, x)) is not None:
             return node
-        if is_scripting():
-            refuse_torchscript(self)
         self._check(x)
         return forward(
             x,
@@ -296,6 +286,8 @@ class NonLocalBlock(nn.Module):
         super().__setattr__(name, value)
 
     def _check(self, x: Tensor) -> None:
+        if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
+            refuse_torchscript(self)
         check_input(type(self).__name__, x, self.channels, self.dims, self.dtype)
 
     def __prepare_scriptable__(self) -> NoReturn:

@@ -2,7 +2,6 @@
 
 from typing import Any, NoReturn
 
-import torch
 from torch import nn
 from torch.fx import Proxy
 
@@ -21,11 +20,6 @@ def fx_node(module: nn.Module, x: Any) -> Any:
             "trace the network around it, or use torch.export.export"
         )
     return x.tracer.create_proxy("call_module", path, (x,), {})
-
-
-def is_scripting() -> bool:
-    """Whether torch.jit.trace runs this code."""
-    return bool(torch.jit.is_tracing())  # type: ignore[attr-defined, no-untyped-call]
 
 
 def refuse_torchscript(block: nn.Module) -> NoReturn:
