@@ -59,6 +59,19 @@ def test_a_damaged_one_is_passed_over(tmp_path: Path, name: str, damage: str) ->
     assert newest_weights(tmp_path) == tmp_path / "00000001" / "weights.safetensors"
 
 
+def test_a_state_of_another_kind_is_passed_over(tmp_path: Path) -> None:
+    """A list with the right checksum is as damaged as any other file."""
+    _saved(tmp_path, 1, 2)
+    folder = tmp_path / "00000002"
+    torch.save([1, 2], folder / "state.pt")
+    sums = [f"{sha256_of(folder / name)}  {name}\n" for name in checkpoint.FILES]
+    (folder / "SHA256SUMS").write_text("".join(sums))
+    with pytest.warns(UserWarning, match="00000002 is damaged .its schema is None"):
+        found = load_checkpoint(tmp_path)
+    assert found is not None
+    assert found.path == tmp_path / "00000001"
+
+
 def test_what_died_half_way_is_not_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A write that dies before its rename leaves the older ones as they were."""
     _saved(tmp_path, 1, 2)

@@ -35,6 +35,8 @@ FILES = ("weights.safetensors", "state.pt")
 class Checkpoint:
     """What a run resumes from."""
 
+    path: Path
+    """Its folder"""
     weights: dict[str, Tensor]
     state: dict[str, Any]
 
@@ -110,9 +112,10 @@ def newest_weights(folder: Path) -> Path | None:
 def _load(path: Path) -> Checkpoint:
     _check_sums(path)
     state = torch.load(path / FILES[1], map_location="cpu", weights_only=True)
-    if state.get("schema") != SCHEMA:
-        raise ValueError(f"its schema is {state.get('schema')}, this version reads {SCHEMA}")
-    return Checkpoint(read_weights(path / FILES[0])[0], state)
+    schema = state.get("schema") if isinstance(state, dict) else None
+    if schema != SCHEMA:
+        raise ValueError(f"its schema is {schema}, this version reads {SCHEMA}")
+    return Checkpoint(path, read_weights(path / FILES[0])[0], state)
 
 
 def _check_sums(path: Path) -> None:

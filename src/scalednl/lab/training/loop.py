@@ -120,16 +120,23 @@ class Trainer:
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Continue from a checkpoint, to the same bits as without the interruption."""
+        state = checkpoint.state
         try:
             self.network.load_state_dict(checkpoint.weights)
-            self._optimizer.load_state_dict(checkpoint.state["optimizer"])
+            self._optimizer.load_state_dict(state["optimizer"])
         except (RuntimeError, ValueError) as error:
-            raise CommandError("the checkpoint belongs to another network") from error
-        self.fabric.strategy.precision.load_state_dict(checkpoint.state["precision"])
-        torch.set_rng_state(checkpoint.state["rng"])
-        if "rng_cuda" in checkpoint.state and self.fabric.device.type == "cuda":
-            torch.cuda.set_rng_state(checkpoint.state["rng_cuda"], self.fabric.device)
-        self.state = msgspec.convert(checkpoint.state["progress"], TrainState)
+            raise CommandError(f"{checkpoint.path} belongs to another network") from error
+        except (KeyError, TypeError, AttributeError) as error:
+            raise CommandError(f"{checkpoint.path} contains no state of the optimizer") from error
+        try:
+            self.fabric.strategy.precision.load_state_dict(state["precision"])
+            torch.set_rng_state(state["rng"])
+            if "rng_cuda" in state and self.fabric.device.type == "cuda":
+                torch.cuda.set_rng_state(state["rng_cuda"], self.fabric.device)
+            self.state = msgspec.convert(state["progress"], TrainState)
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            why = f"{error} is missing" if isinstance(error, KeyError) else error
+            raise CommandError(f"{checkpoint.path} cannot be resumed from: {why}") from error
         self.state.sessions += 1
 
     def checkpoint_state(self) -> dict[str, Any]:
