@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalednl.errors import CommandError
+from scalednl.lab.config import Experiment, PairsConfig
 from scalednl.lab.records.attention import (
     PNG,
     AttentionRecord,
@@ -25,6 +26,7 @@ from scalednl.lab.records.attention import (
     without_pictures,
     write_attention,
 )
+from scalednl.lab.records.run import RunFolder, RunSetup
 from tests.lab.attention.builders import decode_rows
 
 
@@ -216,3 +218,26 @@ def test_a_current_record_has_enough_images_and_follows_the_training(tmp_path: P
     assert is_current(tmp_path, 1)
     record.write_text("{")
     assert not is_current(tmp_path, 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "test_images", "current"),
+    [
+        ({"pairs": PairsConfig(test_images=1)}, 1, True),
+        ({"pairs": PairsConfig(test_images=2)}, 2, False),
+        # A limit of the run itself does not limit what is scored.
+        ({"pairs": PairsConfig(test_images=2), "test_limit": 1}, 1, False),
+        ({"data": "cifar10"}, 1, True),
+        ({"data": "cifar10"}, 10_000, False),
+        ({"data": "cifar10", "test_limit": 1}, 1, False),
+    ],
+)
+def test_a_small_test_set_is_current_when_all_of_it_is_scored(
+    tmp_path: Path, changes: dict[str, Any], test_images: int, current: bool
+) -> None:
+    """The record has one image; 500 are asked for."""
+    experiment = Experiment(**{"data": "pairs", **changes})
+    RunFolder(tmp_path).write_config(experiment, RunSetup(test_images=test_images))
+    (tmp_path / "attention").mkdir()
+    write_attention(tmp_path / "attention", _record())
+    assert is_current(tmp_path, 500) is current

@@ -14,7 +14,7 @@ import numpy as np
 
 from scalednl.errors import CommandError
 from scalednl.lab.records.origin import Origin
-from scalednl.lab.records.run import Count, Percent
+from scalednl.lab.records.run import Count, Percent, RunFolder
 from scalednl.lab.records.typed_json import read_record, write_record
 from scalednl.lab.stats import Summary
 
@@ -197,14 +197,27 @@ def read_attention(folder: Path) -> AttentionRecord | None:
 
 
 def is_current(run: Path, images: int) -> bool:
-    """Whether the attention of a run is recorded on enough images, and since it was trained."""
+    """Whether the attention of a run is recorded since it was trained, on so many images.
+
+    A smaller test set must have been scored completely.
+    """
     record, weights = run / "attention" / FILE, run / "weights.safetensors"
     try:
         found = read_attention(record.parent)
         newer = not weights.exists() or record.stat().st_mtime >= weights.stat().st_mtime
-        return found is not None and found.images_scored >= images and newer
+        if found is None or not newer:
+            return False
+        return found.images_scored >= images or found.images_scored == _test_images(run)
     except (CommandError, OSError):
         return False
+
+
+def _test_images(run: Path) -> int | None:
+    """The size of the test set of a run's data; None if its config does not show it."""
+    experiment, setup = RunFolder(run).read_config()
+    if experiment.generated is not None:
+        return experiment.generated.test_images
+    return setup.test_images if experiment.test_limit is None else None
 
 
 def without_pictures(record: AttentionRecord) -> AttentionRecord:
