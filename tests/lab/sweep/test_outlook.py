@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -77,6 +78,15 @@ def test_the_plan_says_what_it_cannot_decide(tmp_path: Path) -> None:
     assert "Not trained by this plan:" in text
     assert "scaled-is-robust-to-channels" in text.split("Not trained by this plan:")[1]
     assert "the paper prints 0.44" in text  # (5.91 - 5.73 + 25.82 - 25.12) / 2
+
+
+def test_minutes_and_large_differences_are_readable(tmp_path: Path) -> None:
+    """Two seeds of minutes: no 0 h, and no exponent."""
+    plan = _plan(tmp_path, "table1_importance", scale="smoke")
+    text = "\n".join(outlook_lines(plan, SCALES["smoke"], rates(plan.found, 2)))
+    assert "(0 h)" not in text
+    assert "e+0" not in text
+    assert re.search(r"you can see \d{3} points.* more seeds \(\d+ min \d\d s\) would be", text)
 
 
 def test_divergence_is_counted_in_runs(tmp_path: Path) -> None:

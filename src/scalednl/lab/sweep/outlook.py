@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from statistics import variance
 
+from scalednl.lab.console import duration
 from scalednl.lab.paper.answers import Needed, at_a_look, settled_by_power
 from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.claims import Claim, ClaimRow, claims, main_claims
@@ -194,7 +195,7 @@ def _sentence(one: Outlook) -> str:
         text = f"with {one.planned} seeds nothing is judged"
     else:
         unit = " points" if one.claim.quantity == "error" else ""
-        text = f"with {one.seeds} seeds you can see {one.sees:.2g}{unit}"
+        text = f"with {one.seeds} seeds you can see {_rounded(one.sees)}{unit}"
     text += f", the margin is {one.margin:.3g}"
     if one.printed is not None:
         text += f", the paper prints {one.printed:.2f}"
@@ -205,4 +206,11 @@ def _missing(one: Outlook) -> str:
     if one.needed is None or one.needed.seeds is None or one.more_hours is None:
         return "no number of seeds is enough"
     beyond = "" if one.needed.within_looks else ", more than were declared"
-    return f"{one.needed.more(one.planned)} more seeds ({one.more_hours:,.0f} h) would do{beyond}"
+    hours = one.more_hours
+    time = f"{hours:,.0f} h" if hours >= 1 else duration(3600 * hours)
+    return f"{one.needed.more(one.planned)} more seeds ({time}) would be enough{beyond}"
+
+
+def _rounded(difference: float) -> str:
+    """To two digits, without an exponent."""
+    return f"{difference:.2g}" if difference < 100 else f"{difference:,.0f}"
