@@ -84,5 +84,5 @@ def test_experiments_survive_their_file_and_name_their_differences() -> None:
     for recipe in recipes().values():
         assert Experiment.from_dict(recipe.as_dict()) == recipe
     one, two = find_recipe("pairs-scaled"), find_recipe("pairs-softmax")
-    assert "block.attention: scaled, softmax" in one.differences(two)
+    assert "block.attention is softmax, not scaled" in one.differences(two)
     assert one.digest != two.digest

@@ -84,7 +84,7 @@ def test_photos_json_and_weights(
     ("arguments", "code", "said"),
     [
         ([], 2, "name a run directory"),
-        (["nowhere"], 2, "nowhere does not say what it was trained on"),
+        (["nowhere"], 1, "nowhere does not exist"),
         (["nowhere", "--data", "pairs"], 1, "nowhere does not exist"),
         (["RUN", "--block", "3"], 2, "block 3 does not exist: there are 0 (stack.0)"),
         (["RUN", "--block", "x"], 2, "block x does not exist: there are 0 (stack.0)"),

@@ -46,12 +46,14 @@ def test_mistakes_and_failures_have_their_codes(
         (["get", "cifar01"], 2, "did you mean 'cifar10'"),
         (["get", "cifar10", "--from", str(tmp_path / "none")], 1, "none does not exist"),
         (["get", "cifar10", "--from", str(other)], 1, "is not the official file"),
-        (["get", "cifar10", "--from", "x", "--mirror", "y"], 2, "give one of them"),
-        (["get", "cifar10", "--from", "http://a/b"], 2, "give it with --mirror"),
+        (["get", "cifar10", "--from", "x", "--mirror", "y"], 2, "cannot be used together"),
+        (["get", "cifar10", "--from", "http://a/b"], 2, "give an address with --mirror"),
         (["get", "cifar10", "--mirror", "foo"], 2, "--mirror must begin with http://"),
         (["show", "pairs", str(tmp_path / "d.png")], 1, "cannot be written"),
         (["verify", "cifar100"], 1, "run `scalednl data get cifar100`"),
-        (["show", "pairs", "pairs.jpg"], 2, "must end in .png, got pairs.jpg"),
+        (["show", "pairs", "pairs.jpg"], 2, "pairs.jpg must end in .png"),
+        (["show", "pairs", "p.png", "--images", "0"], 2, "--images must be at least 1, got 0"),
+        (["show", "pairs", "p.png", "--images", "5001"], 2, "--images must be at most 5000, the"),
     ]
     for arguments, code, said in cases:
         assert_refused(monkeypatch, capsys, ["data", *arguments, *root], code, said)

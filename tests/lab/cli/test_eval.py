@@ -30,10 +30,14 @@ def test_eval_names_what_it_cannot_use(
 ) -> None:
     """Nothing there, no weights in a folder, no data set named, another number of classes."""
     (tmp_path / "empty").mkdir()
+    run = made_run(tmp_path / "run")
     (tmp_path / "bad.safetensors").write_bytes(b"hello")
     cases = [
         ([str(tmp_path / "none"), "--data", "pairs"], 1, "does not exist"),
-        ([str(tmp_path / "none")], 2, "add --data NAME"),
+        ([str(tmp_path / "none")], 1, "does not exist"),
+        ([str(tmp_path / "empty")], 1, "contains no weights"),
+        ([str(run / "weights.safetensors")], 2, "add --data NAME"),
+        ([str(run), "--limit", "41"], 2, "--limit must be at most 40, the test images, got 41"),
         ([str(tmp_path / "none"), "--limit", "0"], 2, "--limit must be at least 1, got 0"),
         (["x" * 300, "--data", "pairs"], 1, "cannot be read"),
         ([str(tmp_path / "empty"), "--data", "pairs"], 1, "contains no weights"),

@@ -79,6 +79,13 @@ def test_list_and_help() -> None:
             "--batch must be at least 2, the number of processes, got 1",
         ),
         (["x" * 300], 2, "no recipe is called"),
+        (["runs/none"], 2, "runs/none is neither a recipe nor a run directory"),
+        (["tests"], 2, "tests is neither a recipe nor a run directory"),
+        (
+            ["pairs-scaled", "--limit", "7000"],
+            2,
+            "--limit must be at most 5000, the training images, got 7000",
+        ),
         (["pairs-scaled", "--milestones", "-5"], 2, "milestones"),
         (
             ["pairs-scaled", "--batch", "7000"],

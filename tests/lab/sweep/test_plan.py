@@ -137,7 +137,7 @@ def test_half_precision_is_another_run(tmp_path: Path) -> None:
     write_run(first.path, first.experiment, [30.0], precision=PRECISIONS["bf16"], date="2020")
     found = _plan(tmp_path).runs[0]
     assert (found.state, found.note) == (
-        *("damaged", "it holds another experiment (precision: 32-true, bf16-mixed)"),
+        *("damaged", "it holds another experiment (precision is bf16-mixed, not 32-true)"),
     )
 
 
@@ -153,11 +153,11 @@ def test_folders_that_hold_something_else(tmp_path: Path) -> None:
     (runs[5].path / "result.json").write_text("nonsense")
     now = _plan(tmp_path).runs
     assert [run.state for run in now[:6]] == [*["damaged"] * 5, "interrupted"]
-    assert now[0].note == "it holds another experiment (lr: 0.1, 0.7)"
+    assert now[0].note == "it holds another experiment (lr is 0.7, not 0.1)"
     assert "config.json is damaged" in now[1].note
     assert "has schema 99, and this version reads 1" in now[2].note
     lines = "\n".join(plan_lines(_plan(tmp_path)))
-    assert "damaged: it holds another experiment (lr: 0.1, 0.7)" in lines
+    assert "damaged: it holds another experiment (lr is 0.7, not 0.1)" in lines
 
 
 def test_finished_runs_set_the_pace(tmp_path: Path) -> None:

@@ -102,12 +102,12 @@ def open_source(
     """
     check_at_least(1, images=images, test_images=test_images)
     info = None if data is None else find_data_set(data)
-    experiment = source_experiment(path, data)
+    experiment, model = source_experiment(path, data), _model_with_blocks(path)
     if experiment is None and not photos:
         raise UsageError(
-            f"{path} does not say what it was trained on: add --data NAME, or --image PHOTO"
+            f"{path} does not name the data set it was trained on: add --data NAME, or --image "
+            "PHOTO"
         )
-    model = _model_with_blocks(path)
     info = info or DATA_SETS[experiment.data if experiment else DEFAULT_NORMALISATION]
     if photos:
         names = _photo_classes(experiment, info, model)

@@ -1,4 +1,4 @@
-"""The command line: `scalednl COMMAND`. One file a command; torch is imported when one runs."""
+"""The command line: `scalednl COMMAND`. One file per command; torch is imported when one runs."""
 
 import io
 import sys
@@ -26,7 +26,7 @@ app.command(deferred(train))
 app.command(name="eval")(deferred(evaluate))
 app.command(deferred(attention))
 app.command(deferred(reproduce))
-app.command(data, name="data", help="Get, verify and list data sets.")
+app.command(data, name="data", help="Download, verify, list and show data sets.")
 app.command(deferred(report))
 app.command(deferred(export))
 

@@ -1,4 +1,4 @@
-"""`scalednl data get|verify|list`."""
+"""`scalednl data get|verify|list|show`."""
 
 import os
 import sys
@@ -9,6 +9,7 @@ import tyro
 
 from scalednl.errors import CommandError, UsageError
 from scalednl.lab.cli.deferred import deferred
+from scalednl.lab.config.limits import check_at_least, check_at_most
 
 Name = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
 Root = Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")]
@@ -35,8 +36,8 @@ def get(
         name: cifar10, cifar100 or tiny-imagenet.
         source: An archive or folder that you already have, instead of a download.
         mirror: The address of another copy of the archive, tried first.
-        root: Folder of all data sets; default: $SCALEDNL_DATA, else the platform's cache folder.
-        force: Download it again, or replace a copy that has more images.
+        root: Folder of the data sets; $SCALEDNL_DATA or the platform's cache folder if not given.
+        force: Download it again, and replace a stored copy even if it has more images.
     """
     from scalednl.lab.config.data_sets import find_data_set
     from scalednl.lab.data.catalogue import CATALOGUE
@@ -48,9 +49,11 @@ def get(
         print(f"{name} is generated: there is nothing to download")
         return
     if source is not None and mirror is not None:
-        raise UsageError("--from and --mirror exclude each other: give one of them")
+        raise UsageError("--from and --mirror cannot be used together: leave one of them out")
     if source is not None and str(source).startswith(("http:", "https:")):
-        raise UsageError(f"{source} is an address: give it with --mirror")
+        raise UsageError(
+            f"--from must be a file or a folder, got the address {source}: use --mirror"
+        )
     if mirror is not None and not mirror.startswith(("http://", "https://")):
         raise UsageError(f"--mirror must begin with http:// or https://, got {mirror}")
     place = data_root(root)
@@ -70,7 +73,7 @@ def verify(name: Name, root: Root = None) -> None:
 
     Args:
         name: cifar10, cifar100 or tiny-imagenet.
-        root: Folder of all data sets; default: $SCALEDNL_DATA, else the platform's cache folder.
+        root: Folder of the data sets; $SCALEDNL_DATA or the platform's cache folder if not given.
     """
     from scalednl.lab.config.data_sets import find_data_set
     from scalednl.lab.data.catalogue import CATALOGUE
@@ -95,7 +98,7 @@ def list_data(root: Root = None) -> None:
     For example `scalednl data list --root /mnt/data`.
 
     Args:
-        root: Folder of all data sets; default: $SCALEDNL_DATA, else the platform's cache folder.
+        root: Folder of the data sets; $SCALEDNL_DATA or the platform's cache folder if not given.
     """
     from rich.console import Console
     from rich.table import Table
@@ -137,17 +140,19 @@ def show(
         to: The PNG file to write.
         images: Number of images.
         seed: Seed of the choice of images.
-        root: Folder of all data sets; default: $SCALEDNL_DATA, else the platform's cache folder.
+        root: Folder of the data sets; $SCALEDNL_DATA or the platform's cache folder if not given.
     """
     if to.suffix.lower() != ".png":
-        raise UsageError(f"the file must end in .png, got {to}")
+        raise UsageError(f"{to} must end in .png")
     if not to.parent.is_dir():
         raise UsageError(f"{to.parent} is not a folder: create it first")
+    check_at_least(1, images=images)
     from scalednl.files import replacing, writing_to
     from scalednl.lab.data.contact_sheet import draw_sheet
     from scalednl.lab.data.load import load_data
 
     loaded = load_data(name, root)
+    check_at_most(len(loaded.train), "training images", images=images)
     sheet = draw_sheet(loaded, images, seed)
     with writing_to(to, "choose another file"), replacing(to) as temporary:
         sheet.save(temporary, "PNG")

@@ -1,5 +1,6 @@
 """`scalednl train`."""
 
+import os
 import shlex
 import sys
 from collections.abc import Callable
@@ -90,8 +91,14 @@ def _parse(name: str, rest: list[str]) -> TrainArguments:
     from scalednl.lab.records.run import RunFolder
 
     folder = RunFolder(Path(name))
-    if name not in recipes() and folder.exists():
+    is_recipe = name in recipes()
+    if not is_recipe and folder.exists():
         default = _as_before(folder)
+    elif not is_recipe and (os.sep in name or os.path.isdir(name)):
+        raise UsageError(
+            f"{name} is neither a recipe nor a run directory: `scalednl train --list` lists all "
+            "recipes"
+        )
     else:
         default = TrainArguments(find_recipe(name))
     try:

@@ -172,9 +172,10 @@ class Experiment:
         return getattr(self, self.data) if self.data in GENERATED else None
 
     def differences(self, other: "Experiment") -> list[str]:
-        """What differs in another experiment, as `name: ours, theirs`."""
+        """What differs in another experiment, as `name is theirs, not ours`."""
         mine, theirs = _flat(asdict(self)), _flat(asdict(other))
-        return [f"{key}: {mine[key]}, {theirs[key]}" for key in mine if mine[key] != theirs[key]]
+        changed = [key for key in mine if mine[key] != theirs[key]]
+        return [f"{key} is {theirs[key]}, not {mine[key]}" for key in changed]
 
 
 def _letters(values: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""One sentence for a number that is too small."""
+"""One sentence for a number that is too small, and one for a number that is too large."""
 
 import math
 
@@ -11,3 +11,11 @@ def check_at_least(least: float, **options: float | None) -> None:
         if value is not None and not (math.isfinite(value) and value >= least):
             flag = name.replace("_", "-")
             raise UsageError(f"--{flag} must be at least {least:g}, got {value}")
+
+
+def check_at_most(most: int, what: str, **options: int | None) -> None:
+    """Raise if an option asks for more than there is of `what`, such as "test images"."""
+    for name, value in options.items():
+        if value is not None and value > most:
+            flag = name.replace("_", "-")
+            raise UsageError(f"--{flag} must be at most {most}, the {what}, got {value}")

@@ -157,7 +157,7 @@ def _as_found(wanted: PlannedRun, there: RunRecord) -> PlannedRun:
     if (there.cell, there.seed) != (wanted.cell, wanted.experiment.seed):
         changes = wanted.experiment.differences(there.experiment)[:3]
         if there.setup.precision != wanted.precision:
-            changes.append(f"precision: {wanted.precision}, {there.setup.precision}")
+            changes.append(f"precision is {there.setup.precision}, not {wanted.precision}")
         note = f"it holds another experiment ({'; '.join(changes)})"
         return replace(wanted, state="damaged", note=note)
     return replace(

@@ -8,6 +8,7 @@ from lightning_fabric import Fabric
 
 from scalednl.errors import CommandError
 from scalednl.lab.config import RunSettings
+from scalednl.lab.config.limits import check_at_most
 from scalednl.lab.records.runs import PRECISIONS
 
 
@@ -54,9 +55,6 @@ def _accelerator(settings: RunSettings) -> str:
     if not there[settings.device]:
         found = ", ".join(name for name, here in there.items() if here)
         raise CommandError(f"--device {settings.device} is not available: this machine has {found}")
-    if settings.device == "cuda" and settings.devices > torch.cuda.device_count():
-        raise CommandError(
-            f"--devices must be at most {torch.cuda.device_count()}, the GPUs of this machine, got "
-            f"{settings.devices}"
-        )
+    if settings.device == "cuda":
+        check_at_most(torch.cuda.device_count(), "GPUs of this machine", devices=settings.devices)
     return settings.device

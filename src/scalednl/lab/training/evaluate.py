@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from scalednl.errors import UsageError
 from scalednl.lab.config import Experiment
-from scalednl.lab.config.limits import check_at_least
+from scalednl.lab.config.limits import check_at_least, check_at_most
 from scalednl.lab.data import ImageData
 from scalednl.lab.data.batches import Batches
 from scalednl.lab.training.setup import experiment_data, test_crop
@@ -69,13 +69,13 @@ def evaluate_source(
 ) -> dict[str, Any]:
     """Test the network of a run directory or a weights file, as `scalednl eval` does."""
     check_at_least(1, limit=limit)
-    experiment = source_experiment(source, name)
+    experiment, model = source_experiment(source, name), source_model(source)
     if experiment is None:
         raise UsageError(f"{source} does not name the data set it was trained on: add --data NAME")
-    experiment = replace(experiment, limit=None, test_limit=limit or experiment.test_limit)
-    model = source_model(source)
-    data = experiment_data(experiment, root)
+    data = experiment_data(replace(experiment, limit=None, test_limit=None), root)
+    check_at_most(len(data.test), "test images", limit=limit)
     check_classes(source, model, data)
+    data = data.limited(None, limit or experiment.test_limit, experiment.seed)
     batches = test_batches(experiment, data)
     network = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     found = evaluate(network, batches, len(data.class_names))

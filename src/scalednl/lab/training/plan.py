@@ -47,7 +47,8 @@ class RunPlan:
         experiment, block = self.experiment, self.experiment.block
         stack = "no blocks"
         if block.blocks:
-            stack = f"{block.blocks} {block.attention} blocks of {block.heads} heads"
+            blocks, heads = "s" * (block.blocks != 1), "s" * (block.heads != 1)
+            stack = f"{block.blocks} {block.attention} block{blocks} of {block.heads} head{heads}"
         rows = {
             "experiment": f"{experiment.recipe}, seed {experiment.seed}",
             "network": f"{experiment.model}, {stack}",

@@ -7,6 +7,7 @@ import torch
 from scalednl.errors import CommandError, UsageError
 from scalednl.lab.config import Experiment
 from scalednl.lab.config.data_sets import DATA_SETS
+from scalednl.lab.config.limits import check_at_most
 from scalednl.lab.data import ImageData, load_data
 from scalednl.lab.data.augment import CentreCrop, Crop, PaddedCrop, ResizedCrop
 from scalednl.lab.recipes import PRETRAIN
@@ -20,20 +21,15 @@ from scalednl.models.weights import read_weights
 def experiment_data(experiment: Experiment, root: Path | None) -> ImageData:
     """The images of an experiment, as many as it asks for."""
     data = load_data(experiment.data, root, experiment.generated, experiment.seed)
-    for name, limit, split in (
-        ("limit", experiment.limit, data.train),
-        ("test-limit", experiment.test_limit, data.test),
-    ):
-        if limit is not None and limit > len(split):
-            raise UsageError(f"--{name} must be at most {len(split)}, the images, got {limit}")
+    check_at_most(len(data.train), "training images", limit=experiment.limit)
+    check_at_most(len(data.test), "test images", test_limit=experiment.test_limit)
     return data.limited(experiment.limit, experiment.test_limit, experiment.seed)
 
 
 def check_batch(experiment: Experiment, data: ImageData, world: int) -> None:
     """Raise unless the images fill a batch, and every process gets an image of it."""
-    images, batch = len(data.train), experiment.batch
-    if batch > images:
-        raise UsageError(f"--batch must be at most {images}, the training images, got {batch}")
+    batch = experiment.batch
+    check_at_most(len(data.train), "training images", batch=batch)
     if batch < world:
         raise UsageError(f"--batch must be at least {world}, the number of processes, got {batch}")
 
