@@ -51,9 +51,7 @@ def get(
     if source is not None and mirror is not None:
         raise UsageError("--from and --mirror cannot be used together: leave one of them out")
     if source is not None and str(source).startswith(("http:", "https:")):
-        raise UsageError(
-            f"--from must be a file or a folder, got the address {source}: use --mirror"
-        )
+        raise UsageError("--from must be a file or a folder: give an address with --mirror")
     if mirror is not None and not mirror.startswith(("http://", "https://")):
         raise UsageError(f"--mirror must begin with http:// or https://, got {mirror}")
     place = data_root(root)
