@@ -83,7 +83,7 @@ def test_the_plan_says_what_it_cannot_decide(tmp_path: Path) -> None:
 def test_minutes_and_large_differences_are_readable(tmp_path: Path) -> None:
     """Two seeds of minutes: no 0 h, and no exponent."""
     plan = _plan(tmp_path, "table1_importance", scale="smoke")
-    text = "\n".join(outlook_lines(plan, SCALES["smoke"], rates(plan.found, 2)))
+    text = "\n".join(outlook_lines(plan))
     assert "(0 h)" not in text
     assert "e+0" not in text
     assert re.search(r"you can see \d{3} points.* more seeds \(\d+ min \d\d s\) would be", text)
