@@ -9,7 +9,7 @@ import pytest
 from scalednl.lab.charts.cost import draw, scaling_chart
 from scalednl.lab.records.bench import KINDS, BenchRecord, ScalingRecord, find_bench_records
 from scalednl.lab.records.methods import METHODS
-from scalednl.lab.report.costs import cost_section
+from scalednl.lab.report.content import cost_section
 
 RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
 

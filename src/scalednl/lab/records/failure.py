@@ -10,6 +10,8 @@ from scalednl.lab.records.typed_json import read_record, write_record
 SCHEMA = 1
 FAILURE = "failure.json"
 LOG = "log.txt"
+TAIL = 5
+"""Lines of a log that are shown"""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ def clear_failure(path: Path) -> None:
     (path / FAILURE).unlink(missing_ok=True)
 
 
-def log_tail(path: Path, lines: int = 5) -> list[str]:
+def log_tail(path: Path) -> list[str]:
     """The last lines of a run's log."""
     try:
         with (path / LOG).open("rb") as file:
@@ -56,4 +58,4 @@ def log_tail(path: Path, lines: int = 5) -> list[str]:
             text = file.read().decode("utf-8", "replace")
     except OSError:
         return []
-    return [line for line in text.splitlines() if line.strip()][-lines:]
+    return [line for line in text.splitlines() if line.strip()][-TAIL:]

@@ -44,11 +44,11 @@ def outcome(runs: Sequence[RunRecord], softmax: Sequence[RunRecord] = ()) -> Out
 
 def _last_errors(runs: Sequence[RunRecord]) -> dict[int, float]:
     """Errors of the finished runs, by seed."""
-    found = {}
-    for run in runs:
-        if run.counts and run.last_error is not None and run.seed is not None:
-            found[run.seed] = run.last_error
-    return found
+    return {
+        run.seed: run.last_error
+        for run in runs
+        if run.counts and run.last_error is not None and run.seed is not None
+    }
 
 
 def as_softmax(experiment: Experiment) -> Experiment | None:

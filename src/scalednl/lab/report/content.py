@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
+from scalednl.lab.charts.cost import draw
 from scalednl.lab.paper.answers import ANSWERS
 from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.hours import rates
-from scalednl.lab.records.bench import find_bench_records
+from scalednl.lab.records.bench import BenchRecord, find_bench_records
 from scalednl.lab.records.origin import Origin, origin
 from scalednl.lab.records.runs import (
     PRECISIONS,
@@ -23,7 +24,6 @@ from scalednl.lab.report.aggregate import Outcome, as_softmax, describe_block, o
 from scalednl.lab.report.attention import RunAttention, find_attention
 from scalednl.lab.report.contrasts import Scores
 from scalednl.lab.report.cost_claims import judge_costs
-from scalednl.lab.report.costs import CostSection, cost_section
 from scalednl.lab.report.curves import Figure, Place, attention_of, order_of, other_curves
 from scalednl.lab.report.paper_tables import PaperTable, cells_in_tables, paper_table
 from scalednl.lab.report.printed_numbers import PrintedNumbers, printed_numbers
@@ -32,6 +32,13 @@ from scalednl.lab.report.verdicts import Verdict, judge_all
 SCHEMA = 3
 """1 and 2 had other names for some parts of `printed`, `attention`, tables and runs"""
 SET_ASIDE = "set aside: another run of this training and seed counts"
+BENCHMARKS = {
+    "table3": ("Table 3. What three blocks cost a PreResNet-56", "scalednl bench table3"),
+    "scaling": ("Cost over the size of the map", "scalednl bench scaling"),
+    "blocks": ("One block, forward and backward", "scalednl demo"),
+    "orders": ("Orders of multiplication", "scalednl bench orders"),
+}
+"""Titles of benchmarks, and the commands that measure them"""
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,19 @@ class RunRow:
     seconds: float | None
     images_per_second: float | None
     precision: str
+    origin: Origin
+
+
+@dataclass(frozen=True)
+class CostSection:
+    """One benchmark on the page."""
+
+    kind: str
+    title: str
+    chart: str
+    measured_by: str
+    """The command that measures it"""
+    quick: bool
     origin: Origin
 
 
@@ -216,3 +236,10 @@ def _run(run: RunRecord, counted: bool) -> RunRow:
         precision=run.setup.precision,
         origin=run.origin,
     )
+
+
+def cost_section(record: BenchRecord) -> CostSection:
+    """What the page shows of a record."""
+    title, command = BENCHMARKS[record.KIND]
+    command += " --quick" * (record.quick and record.KIND != "blocks")
+    return CostSection(*(record.KIND, title, draw(record), command, record.quick, record.origin))

@@ -99,12 +99,8 @@ def _row(
 
 def _arm(term: Term, runs: Sequence[RunRecord], scores: Scores) -> dict[int, float]:
     """What a training brought, by seed."""
-    found = {}
-    for run in runs:
-        value = _value(term, run, scores)
-        if value is not None and run.seed is not None:
-            found[run.seed] = value
-    return found
+    found = ((run.seed, _value(term, run, scores)) for run in runs)
+    return {seed: value for seed, value in found if seed is not None and value is not None}
 
 
 def _value(term: Term, run: RunRecord, scores: Scores) -> float | None:

@@ -96,7 +96,7 @@ def _paper_table(table: PaperTable) -> str:
                 if table.has_printed:
                     has = cell is not None and cell.printed is not None
                     line.append(printed(cell.printed) + cell.mark if cell and has else "")
-                line.append("" if cell is None else plain(cell.ours))
+                line.append(plain(cell.ours) if cell else "")
             lines.append(line)
     return markdown_table(head, lines)
 

@@ -124,28 +124,19 @@ def _group(
     artefact: Artefact, scale: Scale, runs: Cells, notes: dict[str, str]
 ) -> ScaleGroup | None:
     """The rows of a scale; None without runs, unless it is the paper's, which has printed ones."""
-    full, has_ours = scale.name == "paper", False
     rows: dict[tuple[str, str, str], TableRow] = {}
     for cell, experiment in artefact.trainings(scale):
         place = (experiment.data, experiment.model, cell.row)
         row = rows.setdefault(place, _row(artefact, cell, experiment))
         softmax = _softmax(cell, scale)
-        ours = outcome(
-            runs.get(experiment.cell, ()),
-            () if softmax is None else runs.get(softmax.cell, ()),
-        )
-        has_ours = has_ours or ours is not None
-        row.cells[cell.column] = TableCell(
-            cell.printed, notes.get(cell.inferred, ""), ours, describe_block(experiment)
-        )
-    shown = [
-        row
-        for row in rows.values()
-        if full or any(cell is not None and cell.ours for cell in row.cells.values())
-    ]
-    if not has_ours and not full:
-        return None
-    return ScaleGroup(scale.name, scale.words, has_ours, tuple(shown))
+        compared = () if softmax is None else runs.get(softmax.cell, ())
+        ours = outcome(runs.get(experiment.cell, ()), compared)
+        mark = notes.get(cell.inferred, "")
+        row.cells[cell.column] = TableCell(cell.printed, mark, ours, describe_block(experiment))
+    run = [row for row in rows.values() if any(cell and cell.ours for cell in row.cells.values())]
+    if scale.name == "paper":
+        return ScaleGroup(scale.name, scale.words, bool(run), tuple(rows.values()))
+    return ScaleGroup(scale.name, scale.words, True, tuple(run)) if run else None
 
 
 def _row(artefact: Artefact, cell: Cell, experiment: Experiment) -> TableRow:

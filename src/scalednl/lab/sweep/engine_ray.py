@@ -113,17 +113,12 @@ class RayEngine:
         self._disconnect()
 
     def _connect(self, address: str | None) -> None:
-        quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+        options = {"address": address, "log_to_driver": False, "logging_level": logging.ERROR}
+        if address is None:
+            own = {"include_dashboard": False, "object_store_memory": STORE_BYTES}
+            options |= {"address": "local", **own}
         try:
-            if address is not None:
-                self._ray.init(address=address, **quiet)
-                return
-            self._ray.init(
-                address="local",
-                include_dashboard=False,
-                object_store_memory=STORE_BYTES,
-                **quiet,
-            )
+            self._ray.init(**options)
         except (ConnectionError, ValueError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[0]
             problem = f"could not start a Ray cluster on this machine: {reason}"
@@ -131,7 +126,8 @@ class RayEngine:
                 problem = f"no Ray cluster answers at {address}: {reason}; if it requires a token, "
                 problem += "set RAY_AUTH_MODE=token"
             raise CommandError(problem) from error
-        self._check_size()
+        if address is None:
+            self._check_size()
 
     def _check_size(self) -> None:
         """Raise if no run fits into a cluster that was started here, which never grows."""
