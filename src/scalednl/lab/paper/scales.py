@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from typing import Any, Literal
 
 from scalednl.lab.config import Experiment
@@ -38,9 +39,9 @@ class PaperSetting:
         return ("init", 0.0) in self.options
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scale:
-    """How much of a recipe is run, and on what."""
+    """How much of a recipe is run, and on what; equal only to itself."""
 
     name: ScaleName
     words: str
@@ -63,31 +64,36 @@ class Scale:
 
     def experiment(self, setting: PaperSetting) -> Experiment | None:
         """The experiment of a setting at this scale; None where it has none."""
-        template, network = self.recipes.get(setting.data), self.networks.get(setting.network)
-        if template is None or network is None or (setting.data, setting.network) in self.absent:
-            return None
-        if setting.is_position_only:
-            setting = replace(setting, attention="plain", heads=1, options=(), position=True)
-        recipe = recipes()[template.format(network=network, attention=setting.attention)]
-        changes = dict(self.network_changes.get(setting.network, self.changes))
-        position = setting.position
-        if setting.attention == "plain":
-            # Without blocks there is no encoding unless it is asked for.
-            return replace(recipe, **changes, position=position or None)
-        options = dict(setting.options)
-        if "init" in options and options["init"] == default_init(setting.attention):
-            options.pop("init", None)
-        if setting.network in self.norm_init:
-            options.setdefault("norm_init", self.norm_init[setting.network])
-        if setting.embed_share > 1:
-            channels = network_shape(network).widths[recipe.block.stage - 1]
-            options["embed_channels"] = channels // setting.embed_share
-        block = replace(recipe.block, heads=setting.heads, **options)
-        return replace(recipe, **changes, block=block, position=None if position else position)
+        return _experiment(self, setting)
 
     def seeds_of(self, setting: PaperSetting) -> int:
         """How many seeds a cell of it has."""
         return self.tiny_seeds if setting.data == TINY else self.seeds
+
+
+@cache
+def _experiment(scale: Scale, setting: PaperSetting) -> Experiment | None:
+    template, network = scale.recipes.get(setting.data), scale.networks.get(setting.network)
+    if template is None or network is None or (setting.data, setting.network) in scale.absent:
+        return None
+    if setting.is_position_only:
+        setting = replace(setting, attention="plain", heads=1, options=(), position=True)
+    recipe = recipes()[template.format(network=network, attention=setting.attention)]
+    changes = dict(scale.network_changes.get(setting.network, scale.changes))
+    position = setting.position
+    if setting.attention == "plain":
+        # Without blocks there is no encoding unless it is asked for.
+        return replace(recipe, **changes, position=position or None)
+    options = dict(setting.options)
+    if "init" in options and options["init"] == default_init(setting.attention):
+        options.pop("init", None)
+    if setting.network in scale.norm_init:
+        options.setdefault("norm_init", scale.norm_init[setting.network])
+    if setting.embed_share > 1:
+        channels = network_shape(network).widths[recipe.block.stage - 1]
+        options["embed_channels"] = channels // setting.embed_share
+    block = replace(recipe.block, heads=setting.heads, **options)
+    return replace(recipe, **changes, block=block, position=None if position else position)
 
 
 def run_name(experiment: Experiment) -> str:
