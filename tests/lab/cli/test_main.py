@@ -1,6 +1,8 @@
 """The command line as a person meets it: real processes."""
 
+import os
 import re
+import signal
 import subprocess
 import sys
 
@@ -38,6 +40,20 @@ def test_help_of_a_command_has_an_example() -> None:
     run = run_scalednl("demo", "--help")
     assert run.returncode == 0
     assert "scalednl demo --threads 1" in " ".join(run.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "arguments", ["train pairs-scaled --help", "reproduce table1_importance --plan --json"]
+)
+def test_a_reader_that_goes_away_is_no_traceback(arguments: str) -> None:
+    """As with `scalednl ... | head -0`: no message, and the exit code of a broken pipe."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "scalednl", *arguments.split()]
+    run = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert run.stderr == ""
+    assert run.returncode == 128 + signal.SIGPIPE
 
 
 def test_version() -> None:

@@ -1,6 +1,8 @@
 """The command line: `scalednl COMMAND`. One file per command; torch is imported when one runs."""
 
 import io
+import os
+import signal
 import sys
 from collections.abc import Callable
 
@@ -51,6 +53,11 @@ def main() -> None:
         return
     try:
         parse(sys.argv[1:])()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has gone away, as `head` does; what Python flushes at the end goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)
     except CommandError as problem:
         print(f"scalednl: {problem}", file=sys.stderr)
         sys.exit(2 if isinstance(problem, UsageError) else 1)
