@@ -9,9 +9,14 @@ from scalednl.errors import UsageError
 STATUS = Path("/proc/self/status")
 
 
+def most_threads() -> int:
+    """The largest number of threads that is accepted here."""
+    return 4 * (os.cpu_count() or 1)
+
+
 def check_threads(threads: int | None) -> None:
     """Raise unless torch can use so many threads here; None is its own default."""
-    most = 4 * (os.cpu_count() or 1)
+    most = most_threads()
     if threads is not None and not 1 <= threads <= most:
         raise UsageError(f"--threads must be 1 to {most} on this machine, got {threads}")
 

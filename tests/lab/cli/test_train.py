@@ -1,12 +1,15 @@
 """`scalednl train` as a person meets it."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from scalednl.lab.cli.train import parse_train
 from scalednl.lab.recipes import recipes
-from tests.lab.training.builders import OPTIONS
+from scalednl.lab.records.run import RunFolder, RunSetup
+from tests.lab.training.builders import OPTIONS, SMALL
 from tests.support import assert_refused, run_scalednl
 
 
@@ -115,6 +118,18 @@ def test_mistakes_are_one_sentence(
         arguments += ["--out", str(tmp_path / "run")]
     assert_refused(monkeypatch, capsys, ["train", *arguments], code, said)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("stored", "used"), [(1, 1), (100_000, None), (None, None)])
+def test_a_run_of_a_larger_machine_resumes_by_its_name(
+    tmp_path: Path, stored: int | None, used: int | None
+) -> None:
+    """Threads that this machine does not have become its default; --threads still counts."""
+    RunFolder(tmp_path).write_config(SMALL, RunSetup(settings={"threads": stored}))
+    for arguments, threads in (([], used), (["--threads", "1"], 1)):
+        command = parse_train([str(tmp_path), *arguments])
+        assert isinstance(command, partial)
+        assert command.args[0].run.threads == threads
 
 
 def test_numbers_and_names_are_both_understood(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import tyro
 
 from scalednl.errors import CommandError, UsageError
 from scalednl.lab.config import Experiment, RunSettings
+from scalednl.lab.machine import most_threads
 
 if TYPE_CHECKING:
     from scalednl.lab.records.run import RunFolder
@@ -108,10 +109,16 @@ def _parse(name: str, rest: list[str]) -> TrainArguments:
 
 
 def _as_before(folder: "RunFolder") -> TrainArguments:
-    """The options that a run was started with, so that its name alone resumes it."""
+    """The options that a run was started with, so that its name alone resumes it.
+
+    A machine that cannot use so many threads uses its default; the run reports the difference.
+    """
     experiment, setup = folder.read_config()
+    values, threads = setup.settings, setup.settings.get("threads")
+    if isinstance(threads, int) and threads > most_threads():
+        values = {**values, "threads": None}
     try:
-        settings = RunSettings.from_dict(setup.settings)
+        settings = RunSettings.from_dict(values)
         root = None if setup.root is None else Path(setup.root)
     except TypeError as error:
         raise CommandError(
