@@ -1,22 +1,18 @@
 """How numbers are written on the page and in report.md."""
 
 import re
+from collections.abc import Sequence
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from scalednl.lab.config.data_sets import DATA_SETS
 from scalednl.lab.paper.answers import FAILS, HOLDS, OPEN, SAME, Needed
 from scalednl.lab.paper.grids import NETWORKS
+from scalednl.lab.report.aggregate import Outcome
+from scalednl.lab.report.settling import More
+from scalednl.lab.report.verdicts import Verdict
 from scalednl.lab.stats import Contrast, Summary
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from scalednl.lab.report.aggregate import Outcome
-    from scalednl.lab.report.settling import More
-    from scalednl.lab.report.verdicts import Verdict
 
 _NAMES = msgspec.json.decode(
     files("scalednl.lab.report").joinpath("page", "scores.json").read_bytes(),
@@ -111,7 +107,7 @@ def bound(value: float, quantity: str) -> str:
     return minus(value, 2 if quantity == "error" else 3)
 
 
-def interval(item: "Verdict | Summary", quantity: str) -> str:
+def interval(item: Verdict | Summary, quantity: str) -> str:
     """The interval of a verdict or a mean, or nothing."""
     if item.low is None or item.high is None:
         return ""
@@ -123,20 +119,20 @@ def optional(value: float | None) -> str:
     return "" if value is None else f"{value:.2g}"
 
 
-def claim_groups(items: "Sequence[Verdict]") -> "list[tuple[str, list[Verdict]]]":
+def claim_groups(items: Sequence[Verdict]) -> list[tuple[str, list[Verdict]]]:
     """The main claims, the others, questions of this project, and cost, as far as there are any."""
     found = ((title, [one for one in items if _group(one) == title]) for title in GROUPS)
     return [(title, group) for title, group in found if group]
 
 
-def _group(item: "Verdict") -> str:
+def _group(item: Verdict) -> str:
     main, others, ours, cost = GROUPS
     if item.quantity == "cost":
         return cost
     return ours if item.is_ours else main if item.is_primary else others
 
 
-def place(item: "Verdict") -> str:
+def place(item: Verdict) -> str:
     """Where a verdict was reached: data sets and networks, or the benchmark."""
     if item.where or not item.rows:
         return item.where
@@ -145,7 +141,7 @@ def place(item: "Verdict") -> str:
     return "; ".join(dict.fromkeys(f"{data}, {network}" for data, network in rows))
 
 
-def needed(item: "Verdict") -> str:
+def needed(item: Verdict) -> str:
     """What would settle an open verdict, in a sentence; nothing for the others."""
     more = item.more
     if item.answer != OPEN or more is None:
@@ -161,7 +157,7 @@ def needed(item: "Verdict") -> str:
     return f"Would settle it: {'; '.join(parts)}." if parts else ""
 
 
-def _more(more: "More", found: Needed | None, when: str) -> str:
+def _more(more: More, found: Needed | None, when: str) -> str:
     if found is None:
         return ""
     seeds = found.more(more.n)
@@ -171,7 +167,7 @@ def _more(more: "More", found: Needed | None, when: str) -> str:
     return f"{seeds} more seeds ({duration(3600 * seeds * more.hours_a_seed)} here) {when}{beyond}"
 
 
-def plain(ours: "Outcome | None") -> str:
+def plain(ours: Outcome | None) -> str:
     """A cell for a spreadsheet or Markdown: mean, deviation, n."""
     if ours is None:
         return ""

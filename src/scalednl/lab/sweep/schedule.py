@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 from scalednl.errors import CommandError
 from scalednl.lab.records.failure import clear_failure, write_failure
 from scalednl.lab.records.run import RunFolder
-from scalednl.lab.records.runs import read_run
+from scalednl.lab.records.runs import State, read_run
 from scalednl.lab.signals import watching_signals
 from scalednl.lab.sweep.plan import PlannedRun
 from scalednl.lab.sweep.worker import Attempt, Job
@@ -111,12 +111,12 @@ class SweepState:
         self.failures: Counter[str] = Counter()
         """In this sweep, by name"""
         self._is_complete = is_complete
-        self._status = {name: self._first_status(run) for name, run in self.runs.items()}
+        self._status = {run.name: self._status_of(run, run.state) for run in self.runs.values()}
         self._started: dict[str, float] = {}
         self._order = sorted(self.runs.values(), key=lambda run: run.turn)
 
-    def _first_status(self, run: PlannedRun) -> Status:
-        status = FROM_PLAN.get(run.state, "waiting")
+    def _status_of(self, run: PlannedRun, state: State) -> Status:
+        status = FROM_PLAN.get(state, "waiting")
         return "waiting" if status == "finished" and not self._is_complete(run) else status
 
     def having(self, *statuses: Status) -> list[PlannedRun]:
@@ -159,12 +159,11 @@ class SweepState:
         for run in self.having("elsewhere"):
             if RunFolder(run.path).is_locked():
                 continue
-            status = FROM_PLAN.get(read_run(run.path).state, "waiting")
-            if status == "diverged" or (status == "finished" and self._is_complete(run)):
-                self.change(run, status)
+            status = self._status_of(run, read_run(run.path).state)
+            has_ended = status in ("finished", "diverged")
+            self.change(run, status if has_ended else "waiting")
+            if has_ended:
                 ended.append(run)
-            else:
-                self.change(run, "waiting")
         return ended
 
     def outcome(self, signal: int) -> SweepOutcome:
