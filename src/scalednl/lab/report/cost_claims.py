@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from statistics import fmean, linear_regression
 
 from scalednl.lab.paper.answers import FAILS, HOLDS, OPEN, Answer, answer
@@ -22,37 +21,37 @@ NOTHING = 0.05
 """Share of a step's time that counts as nothing"""
 SOFTMAX, SCALED, OURS = "softmax plain", "associative", "auto"
 HEADS = (1, 2, 4, 8)
-Rows = dict[tuple[str, int], Table3Row]
+Rows = Sequence[Table3Row]
 Found = tuple[Answer, str]
 """An answer, and why"""
+Judge = Callable[[Rows], Found]
 NO_SPREAD: Found = (OPEN, "the rounds have no spread to judge by")
 
 
-@dataclass(frozen=True)
-class CostClaim:
-    """A claim about Table 3: what it says, the rows it needs, and how these decide it."""
-
-    name: str
-    says: str
-    methods: tuple[str, ...]
-    heads: tuple[int, ...]
-    judge: Callable[[Rows], Found]
-
-    def decide(self, rows: Rows) -> Found | None:
-        """The answer; None if a row is missing or has other rounds than the rest."""
-        needed = [rows.get((method, heads)) for method in self.methods for heads in self.heads]
-        rounds = {0 if row is None else len(row.train_step.runs_ms) for row in needed}
-        return self.judge(rows) if len(rounds) == 1 and 0 not in rounds else None
-
-
-_TABLE3: list[CostClaim] = []
+_TABLE3: dict[tuple[str, str], Callable[[Table3Record], Found | None]] = {}
+"""Names of claims and what they say, and how a record decides them"""
 
 
 def _claim(
-    name: str, says: str, methods: tuple[str, ...], heads: tuple[int, ...] = HEADS
-) -> Callable[[Callable[[Rows], Found]], None]:
-    """Register the function that decides a claim about Table 3."""
-    return lambda judge: _TABLE3.append(CostClaim(name, says, methods, heads, judge))
+    name: str, says: str, methods: Sequence[str], heads: Sequence[int] = HEADS
+) -> Callable[[Judge], Judge]:
+    """Register the function that decides a claim about Table 3 from the rows it needs.
+
+    A record without one of these rows, or with other rounds in some of them, does not decide it.
+    """
+
+    def register(judge: Judge) -> Judge:
+        def decide(record: Table3Record) -> Found | None:
+            rows = {(row.method, row.heads): row for row in record.rows}
+            needed = [rows.get(key) for key in product(methods, heads)]
+            there = [row for row in needed if row is not None]
+            rounds = {len(row.train_step.runs_ms) for row in there}
+            return judge(there) if len(there) == len(needed) and len(rounds) == 1 else None
+
+        _TABLE3[name, says] = decide
+        return judge
+
+    return register
 
 
 def judge_costs(records: Sequence[BenchRecord]) -> list[Verdict]:
@@ -65,8 +64,7 @@ def _verdicts(record: BenchRecord) -> Iterator[Verdict]:
     where = ""
     if isinstance(record, Table3Record):
         where = f"PreResNet-56, batch {record.settings.batch}"
-        rows = {(row.method, row.heads): row for row in record.rows}
-        found = {(claim.name, claim.says): claim.decide(rows) for claim in _TABLE3}
+        found = {key: decide(record) for key, decide in _TABLE3.items()}
     elif isinstance(record, ScalingRecord):
         where = f"one block, batch {record.settings.batch}"
         found = {key: _pixels(record, method) for key, method in _SCALING.items()}
@@ -82,23 +80,20 @@ def _verdicts(record: BenchRecord) -> Iterator[Verdict]:
             )
 
 
-def _rounds(rows: Rows, *wanted: tuple[str, int]) -> list[tuple[float, ...]]:
+def _rounds(rows: Rows) -> list[tuple[float, ...]]:
     """Milliseconds of a training step of several networks, round by round."""
-    return list(zip(*(rows[one].train_step.runs_ms for one in wanted), strict=True))
+    return list(zip(*(row.train_step.runs_ms for row in rows), strict=True))
 
 
-def _megabytes(rows: Rows, method: str) -> list[float]:
-    return [rows[method, heads].bytes_kept / 1e6 for heads in HEADS]
+def _megabytes(rows: Rows) -> list[float]:
+    return [row.bytes_kept / 1e6 for row in rows]
 
 
 @_claim(
-    "heads-cost-no-time",
-    "Four heads cost a scaled block no more time than one",
-    (SCALED,),
-    (1, 4),
+    "heads-cost-no-time", "Four heads cost a scaled block no more time than one", (SCALED,), (1, 4)
 )
 def _heads_time(rows: Rows) -> Found:
-    rounds = _rounds(rows, (SCALED, 1), (SCALED, 4))
+    rounds = _rounds(rows)
     found = estimate([four / one - 1 for one, four in rounds])
     if found is None:
         return NO_SPREAD
@@ -117,9 +112,9 @@ def _heads_time(rows: Rows) -> Found:
     (1, 4),
 )
 def _heads_memory(rows: Rows) -> Found:
-    one, four = (rows[SCALED, heads].bytes_kept for heads in (1, 4))
+    one, four = _megabytes(rows)
     return HOLDS if four <= one else FAILS, (
-        f"{four / 1e6:,.1f} MB kept with 4 heads, {one / 1e6:,.1f} MB with 1 (counted exactly)"
+        f"{four:,.1f} MB kept with 4 heads, {one:,.1f} MB with 1 (counted exactly)"
     )
 
 
@@ -130,7 +125,7 @@ def _heads_memory(rows: Rows) -> Found:
     (4,),
 )
 def _less_time(rows: Rows) -> Found:
-    rounds = _rounds(rows, (SOFTMAX, 4), (SCALED, 4))
+    rounds = _rounds(rows)
     found = estimate([softmax - scaled for softmax, scaled in rounds])
     if found is None:
         return NO_SPREAD
@@ -145,7 +140,8 @@ def _less_time(rows: Rows) -> Found:
     (SOFTMAX, SCALED),
 )
 def _less_memory(rows: Rows) -> Found:
-    pairs = list(zip(HEADS, _megabytes(rows, SOFTMAX), _megabytes(rows, SCALED), strict=True))
+    kept, half = _megabytes(rows), len(HEADS)
+    pairs = list(zip(HEADS, kept[:half], kept[half:], strict=True))
     words = ", ".join(f"{b:,.0f} against {a:,.0f} MB ({heads})" for heads, a, b in pairs)
     holds = all(scaled < softmax for _, softmax, scaled in pairs)
     return HOLDS if holds else FAILS, (
@@ -159,7 +155,7 @@ def _less_memory(rows: Rows) -> Found:
     (SOFTMAX,),
 )
 def _softmax_memory(rows: Rows) -> Found:
-    kept = _megabytes(rows, SOFTMAX)
+    kept = _megabytes(rows)
     power = _growth(kept)
     if power is None:
         return FAILS, "the bytes kept do not rise with the heads throughout (counted exactly)"
@@ -175,7 +171,7 @@ def _softmax_memory(rows: Rows) -> Found:
     (SOFTMAX,),
 )
 def _softmax_time(rows: Rows) -> Found:
-    rounds = _rounds(rows, *((SOFTMAX, heads) for heads in HEADS))
+    rounds = _rounds(rows)
     powers = [_growth_of_means(rounds)]
     powers += [_growth_of_means([*rounds[:i], *rounds[i + 1 :]]) for i in range(len(rounds))]
     fitted = [power for power in powers if power is not None]

@@ -11,8 +11,8 @@ from scalednl.lab.report.content import build_content
 from scalednl.lab.report.html import render_page
 from scalednl.lab.report.markdown import render_markdown
 
-LEFT_OUT = ("chart", "charts", "curves", "maps", "explorer", "folder", "experiments")
-"""Parts of a content that are pictures, or that only this machine can use"""
+LEFT_OUT = ("chart", "charts", "curves", "maps", "explorer", "folder", "experiments", "terms")
+"""Pictures, the sums behind printed differences, and what only this machine can use"""
 
 
 def write_report(folders: Sequence[Path], out: Path, bench: Sequence[Path] = ()) -> Path:
