@@ -19,7 +19,13 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
 from scalednl.ops.gram import gram_mix, gram_mix_normalised
-from scalednl.ops.gram.forward import Vector, apply_matrix, branch_statistics, normalised
+from scalednl.ops.gram.forward import (
+    Vector,
+    apply_matrix,
+    branch_statistics,
+    normalised,
+    range_scale,
+)
 from scalednl.ops.gram.mixing import KeyMoments, Projections, mixing_matrix
 from scalednl.ops.layout import Maps, full_precision, pixel_rows, rows_to_maps
 from scalednl.ops.rank_one import rank_one_branch
@@ -144,9 +150,10 @@ def add_gram(
         return gram_mix(x, w, out_bias, keys=keys, residual=True, memory=memory)
     # Batch norm learns nothing from an empty batch, and an out bias is lost in its mean.
     if not (fold and folds_in_training(norm)) or out_bias is not None or x.shape[0] == 0:
-        return _add_branch(
-            x, gram_mix(x, w, out_bias, keys=keys, residual=False, memory=memory), norm
-        )
+        # u may leave float16 before the norm brings it back.
+        wide = x.float() if x.dtype == torch.float16 and w.out.dtype == torch.float32 else x
+        u = gram_mix(wide, w, out_bias, keys=keys, residual=False, memory=memory)
+        return _add_branch(x, u, norm)
     count = x.numel() // x.shape[1]
     _check_count(x, count)
     z, mean, var = gram_mix_normalised(x, w, norm.weight, norm.bias, eps=norm.eps, memory=memory)
@@ -175,22 +182,28 @@ def add_moments(
     """x + norm(P x + out_bias), where P and the norm's batch are what `keys` has seen."""
     dtype = keys.scatter.dtype
     with full_precision(x):
-        mixing = mixing_matrix(keys, w.to(dtype))
+        of_batch = norm is not None and (norm.training or norm.running_mean is None)
+        w = w.to(dtype)
+        scale = range_scale(keys, w) if of_batch else w.out.new_ones(())
+        mixing = mixing_matrix(keys, w.divided(scale))
         if out_bias is not None:
-            bias = out_bias.to(dtype).expand(x.shape[0], -1)
+            bias = (out_bias.to(dtype) / scale).expand(x.shape[0], -1)
             mixing = mixing._replace(shift=bias if mixing.shift is None else mixing.shift + bias)
         matrix, constant = mixing.matrix, mixing.shift
         if norm is not None:
-            if norm.training or norm.running_mean is None:
+            if of_batch:
                 count = x.shape[0] * keys.pixels
                 _check_count(x, count)
                 mean, var = branch_statistics(mixing, keys)[:2]
                 if update_norm:
-                    _update_running_statistics(norm, mean, var, count)
+                    statistics = mean * scale, var * scale.square()
+                    _update_running_statistics(norm, *statistics, count)
             else:
+                assert norm.running_mean is not None
                 assert norm.running_var is not None
                 mean, var = norm.running_mean.to(dtype), norm.running_var.to(dtype)
-            matrix, constant = normalised(mixing, mean, var, norm.weight, norm.bias, norm.eps)
+            eps = norm.eps / scale.square()
+            matrix, constant = normalised(mixing, mean, var, norm.weight, norm.bias, eps)
         z = apply_matrix(pixel_rows(x), matrix, constant, residual=True)
     return rows_to_maps(z, x.shape[2:])
 

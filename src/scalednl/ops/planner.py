@@ -185,13 +185,23 @@ def _choices(s: BlockState, order: Order = "auto", fold: bool | None = None) -> 
 def _cheapest(s: BlockState, choices: list[Choice], pixels: int) -> Choice:
     keys = max(1, pixels // s.key_ratio)
 
-    def weight(choice: Choice) -> tuple[int, int]:
+    def weight(choice: Choice) -> tuple[int, int, int]:
         if s.attention == "softmax":
-            return (int(choice.order != "fused"), 0)
+            return (int(choice.order != "fused"), 0, 0)
         found = cost(*choice, s, pixels, keys)
-        return (found.bytes_kept if s.memory == "lean" else 0, found.work)
+        return (_risk(s, choice), found.bytes_kept if s.memory == "lean" else 0, found.work)
 
     return min(choices, key=weight)
+
+
+def _risk(s: BlockState, choice: Choice) -> int:
+    """How easily a choice overflows in float16: gram forms nothing large where no norm is left.
+
+    Its sums and its matrix are float32. Embeddings and y, in the other orders, are float16.
+    """
+    if not s.fp16 or (choice.order == "gram" and (choice.fold or not s.batch_norm)):
+        return 0
+    return 1 if choice.order == "gram" else 2
 
 
 def _first_change(
@@ -219,11 +229,15 @@ def _reason(
             return f"chosen: order={str(asked)!r} was asked for"
         if s.attention == "softmax":
             return "chosen: never stores the map"
+        if any(_risk(s, other) > _risk(s, choice) for other in costs):
+            return "chosen: the least likely to overflow in float16"
         return "chosen: keeps the least" if s.memory == "lean" else "chosen: the least work"
     if asked not in ("auto", choice.order):
         return f"order={str(asked)!r} was asked for"
     if s.attention == "softmax":
         return "stores heads x N x N numbers"
+    if _risk(s, choice) > _risk(s, chosen):
+        return "may overflow in float16"
     if s.memory == "lean":
         return f"keeps {_ratio(costs[choice].bytes_kept, costs[chosen].bytes_kept)}"
     return f"{_ratio(costs[choice].work, costs[chosen].work)} the work"

@@ -72,8 +72,8 @@ def gram_mix_normalised(
                 rows, *w[:4], gamma, beta, w.heads, w.factor, eps, memory == "lean"
             )
         else:
-            mixed, statistics = mix_normalised_forward(rows, w, gamma, beta, eps=eps)
-            z, mean, var = mixed.rows, statistics.mean, statistics.var
+            mixed, statistics, scale = mix_normalised_forward(rows, w, gamma, beta, eps=eps)
+            z, mean, var = mixed.rows, statistics.mean * scale, statistics.var * scale.square()
     return rows_to_maps(z, x.shape[2:]), mean, var
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from scalednl.ops.gram.forward import (
     Matrices,
+    Scalar,
     Vector,
     branch_statistics,
     mix_forward,
@@ -95,8 +96,9 @@ class GramMix(torch.autograd.Function):
 class GramMixNormalised(torch.autograd.Function):
     """`mix_normalised_forward` without biases. Kept: x, its moments and, unless lean, P, Wg S, P S.
 
-    The gradient du of the branch is never formed. With du = gain dz - level - pull (u - mean)
-    (`_NormGradients`), du x^T and P^T du split into dz x^T, (gain P)^T dz and matrices C x C:
+    P, Wo, u and its statistics are those of u / scale here; see `range_scale`. The gradient du of
+    the branch is never formed. With du = gain dz - level - pull (u - mean) (`_NormGradients`),
+    du x^T and P^T du split into dz x^T, (gain P)^T dz and matrices C x C:
 
         du x^T = gain dz x^T - pull P S - N (level + pull (mean of u - mean)) m^T
         P^T du = (gain P)^T dz - (P^T pull P) x + P^T (pull mean - level)
@@ -118,39 +120,40 @@ class GramMixNormalised(torch.autograd.Function):
         lean: bool,
     ) -> tuple[Rows, Vector, Vector]:
         w = Projections(theta, phi, g, out, heads=heads, factor=factor)
-        mixed, (mean, var, image_mean, spread) = mix_normalised_forward(
+        mixed, (mean, var, image_mean, spread), scale = mix_normalised_forward(
             rows, w, gamma, beta, eps=eps
         )
         large = [mixed.mixing.matrix, mixed.mixing.half, image_mean, spread]
         ctx.save_for_backward(
             *(rows, theta, phi, g, out, gamma, beta),
-            *(mixed.keys.mean, mixed.keys.scatter, mean, var),
+            *(mixed.keys.mean, mixed.keys.scatter, mean, var, scale),
             *([None] * len(large) if lean else large),
         )
         ctx.heads, ctx.factor, ctx.eps = heads, factor, eps
-        ctx.mark_non_differentiable(mean, var)
-        return mixed.rows, mean, var
+        batch_mean, batch_var = mean * scale, var * scale.square()
+        ctx.mark_non_differentiable(batch_mean, batch_var)
+        return mixed.rows, batch_mean, batch_var
 
     @staticmethod
     def backward(ctx: Any, grad: Rows, *_no_gradient: Tensor) -> Gradients:
         rows, theta, phi, g, out, gamma, beta, *small = ctx.saved_tensors
-        x_mean, scatter, mean, var, matrix, half, image_mean, spread = small
+        x_mean, scatter, mean, var, scale, matrix, half, image_mean, spread = small
         w = Projections(theta, phi, g, out, heads=ctx.heads, factor=ctx.factor)
         with full_precision(rows):
             if torch.is_grad_enabled():
-                again, _ = mix_normalised_forward(rows, w, gamma, beta, eps=ctx.eps)
+                again, *_ = mix_normalised_forward(rows, w, gamma, beta, eps=ctx.eps)
                 inputs = (rows, theta, phi, g, out, gamma, beta)
                 return *_differentiated(ctx, again.rows, inputs, grad), None, None, None, None
             pixels = rows.shape[1]
             keys = KeyMoments(pixels, x_mean, scatter)
-            wide = w.to(scatter.dtype)
+            wide = w.to(scatter.dtype).divided(scale)
             if matrix is None:
                 mixing = mixing_matrix(keys, wide)
                 matrix, half = mixing[:2]
                 image_mean, spread = branch_statistics(mixing, keys)[2:]
             grad = dense_rows(grad)
             d_matrix = _product_over_pixels(grad, rows)
-            n = _norm_gradients(grad, d_matrix, matrix, mean, var, gamma, ctx.eps)
+            n = _norm_gradients(grad, d_matrix, matrix, mean, var, gamma, ctx.eps / scale.square())
             d_matrix *= n.gain[:, None, None]
             d_matrix -= n.pull[:, None, None] * spread.transpose(0, 1)
             along_mean = -pixels * (n.level + n.pull * (image_mean - mean))
@@ -167,6 +170,8 @@ class GramMixNormalised(torch.autograd.Function):
                 d_rows = grad + added[:, None].to(grad.dtype)
                 add_mixed_(d_rows, grad, (transposed * n.gain).to(rows.dtype))
                 add_mixed_(d_rows, dense_rows(rows), on_x.to(rows.dtype))
+            if d.out is not None:
+                d = d._replace(out=d.out / scale)
             d_gamma = None if gamma is None else n.gamma.to(gamma.dtype)
             d_beta = None if beta is None else n.beta.to(beta.dtype)
         return d_rows, *_for_weights(w, d), d_gamma, d_beta, None, None, None, None
@@ -193,7 +198,7 @@ def _norm_gradients(
     mean: Vector,
     var: Vector,
     gamma: Vector | None,
-    eps: float,
+    eps: Scalar,
 ) -> _NormGradients:
     """The same from dz x^T and P: the sum of dz u over pixels is that of (dz x^T) P by row."""
     count = grad.shape[0] * grad.shape[1]

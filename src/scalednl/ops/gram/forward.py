@@ -4,6 +4,7 @@ The functions also return what the hand-written backward keeps. Plain autograd c
 them too; second derivatives are taken that way.
 """
 
+from math import log2
 from typing import NamedTuple
 
 import torch
@@ -15,6 +16,7 @@ from scalednl.ops.layout import HALVES, Rows, accumulation_dtype, add_mixed_, de
 
 Vector = Float[Tensor, " channels"]
 Matrices = Float[Tensor, "batch channels channels"]
+Scalar = Float[Tensor, ""]
 
 
 class Mixed(NamedTuple):
@@ -86,14 +88,41 @@ def mix_normalised_forward(
     beta: Vector | None,
     *,
     eps: float,
-) -> tuple[Mixed, BranchStatistics]:
-    """x + BN(P x), BN with the statistics of this batch."""
+) -> tuple[Mixed, BranchStatistics, Scalar]:
+    """x + BN(P x), BN with the statistics of this batch.
+
+    P and the statistics that are returned are those of u / scale; see `range_scale`.
+    """
     w = w.to(accumulation_dtype(rows.dtype))
     keys = centred_moments(rows)
-    mixing = mixing_matrix(keys, w)
+    scale = range_scale(keys, w)
+    mixing = mixing_matrix(keys, w.divided(scale))
     statistics = branch_statistics(mixing, keys)
-    matrix, constant = normalised(mixing, statistics.mean, statistics.var, gamma, beta, eps)
-    return Mixed(apply_matrix(rows, matrix, constant, residual=True), keys, mixing), statistics
+    matrix, constant = normalised(
+        mixing, statistics.mean, statistics.var, gamma, beta, eps / scale.square()
+    )
+    z = apply_matrix(rows, matrix, constant, residual=True)
+    return Mixed(z, keys, mixing), statistics, scale
+
+
+@torch.no_grad()
+def range_scale(keys: KeyMoments, w: Projections) -> Scalar:
+    """A scale s, 1 but for huge x, such that the variance of u / s does not overflow.
+
+    u grows as the third power of x, so its variance leaves float32 at |x| of 1e6, where u itself
+    does not. Batch norm of u / s with eps / s^2 is that of u with eps. With T the largest sum of
+    squares of a channel, C T bounds the norm of x x^T, and so sqrt(C T) C T |Wt| |Wp| |Wg| |Wo|,
+    times the factor before theta . phi, bounds u.
+    """
+    assert keys.mean is not None, "the bound needs centred moments"
+    channels = keys.mean.shape[1]
+    squares = keys.scatter.diagonal(dim1=0, dim2=2) + keys.pixels * keys.mean.square()
+    exponent = 1.5 * (squares.amax() * channels).log2()
+    for weight in (w.theta * w.factor, w.phi, w.g, w.out):
+        exponent = exponent + weight.norm().log2()
+    # Squares of u / s are to use at most this share of the exponents.
+    limit = 0.47 * log2(torch.finfo(exponent.dtype).max)
+    return (exponent - limit).ceil().clamp_min(0).exp2()
 
 
 def branch_statistics(mixing: Mixing, keys: KeyMoments) -> BranchStatistics:
@@ -121,7 +150,7 @@ def normalised(
     var: Vector,
     gamma: Vector | None,
     beta: Vector | None,
-    eps: float,
+    eps: float | Scalar,
 ) -> tuple[Stack, Float[Tensor, "*batch channels"]]:
     """The matrix and constant of BN(P x + shift) = matrix x + constant."""
     gain = (var + eps).rsqrt()

@@ -46,6 +46,10 @@ class Projections(NamedTuple):
         """Whether theta, phi or g has a bias."""
         return not (self.theta_bias is None is self.phi_bias is self.g_bias)
 
+    def divided(self, scale: Float[Tensor, ""]) -> "Projections":
+        """The maps of a block whose branch is that of this one, divided by `scale`."""
+        return self._replace(out=self.out / scale)
+
     def to(self, dtype: torch.dtype) -> "Projections":
         """The same maps in another dtype."""
         theta, phi, g = (None if bias is None else bias.to(dtype) for bias in self[4:7])
