@@ -226,8 +226,8 @@ def test_what_the_order_rests_on_cannot_be_reassigned() -> None:
 
 
 def test_schedules_follow_the_dtype() -> None:
-    """After .half() the plan counts two bytes, and forward follows that plan."""
-    block = scalednl.NonLocal2d(64, memory="lean").half()
+    """After .bfloat16() the plan counts two bytes, and forward follows that plan."""
+    block = scalednl.NonLocal2d(64, memory="lean").bfloat16()
     plan = block.plan((2, 64, 4, 4))
     kept = {o.choice: o.cost.bytes_kept for o in plan.options if o.cost is not None}
     assert kept[plan.choice] == min(kept.values())
