@@ -7,7 +7,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[1] / "src" / "scalednl"
 LIBRARY = [
     *("__init__", "errors", "options", "config", "networks", "files", "safetensors_file"),
-    *("ops", "functional", "blocks", "models", "inspection", "integrations"),
+    *("ops", "blocks", "functional", "models", "inspection", "integrations"),
 ]
 LAB = [
     *("__init__", "console", "machine", "signals", "seeds", "stats", "counting", "config"),

@@ -1,5 +1,140 @@
-"""Attention over embeddings as functions, for modules of your own."""
+"""The block and its attention as functions, for modules of your own."""
 
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+
+from scalednl.blocks.checks import check_input
+from scalednl.blocks.folding import Pointwise
+from scalednl.blocks.forward import POOL_KERNELS, Parts, block_state, forward
 from scalednl.ops.attention import attention_map, nonlocal_attention
+from scalednl.ops.layout import Maps, pixel_count
+from scalednl.ops.planner import choose
+from scalednl.options import (
+    CONVOLUTIONS,
+    KEY_POOLS,
+    MEMORIES,
+    Attention,
+    KeyPool,
+    Memory,
+    Order,
+    View,
+    check_attention_options,
+    check_name,
+    check_order,
+    orders_of,
+)
 
-__all__ = ["attention_map", "nonlocal_attention"]
+__all__ = ["attention_map", "nonlocal_attention", "nonlocal_block"]
+
+
+def nonlocal_block(
+    x: Maps,
+    theta_w: Tensor,
+    phi_w: Tensor,
+    g_w: Tensor,
+    out_w: Tensor,
+    *,
+    biases: Mapping[str, Tensor] | None = None,
+    norm: Callable[[Tensor], Tensor] | None = None,
+    heads: int = 1,
+    attention: Attention = "scaled",
+    view: View = "base",
+    order: Order = "auto",
+    scale: bool = True,
+    softmax_scale: float | Tensor | None = None,
+    key_pool: KeyPool | None = None,
+    memory: Memory = "auto",
+) -> Maps:
+    """z = x + norm(out(y)), y_i = sum_j A_ij g(x_j): the block with its weights as arguments.
+
+    It computes in the order that `scalednl.NonLocal2d` would choose, and gives the same numbers.
+
+    Args:
+        x: (batch, C, *space) with 1 to 3 axes of space.
+        theta_w: the matrix (E, C) of theta, or the weight (E, C, 1, ...) of its convolution.
+        phi_w: that of phi, in the same shape.
+        g_w: that of g, in the same shape.
+        out_w: that of out: (C, E) or (C, E, 1, ...).
+        biases: vectors by name: "theta", "phi" and "g" of E numbers, "out" of C.
+        norm: a function of u = out(y). Batch norm given as a module, such as nn.BatchNorm2d, folds
+            into the product where that is cheaper.
+        heads: as in the block, like all options that follow.
+        attention: "scaled", "softmax" or "mean".
+        view: "base", "magnitude" or "direction".
+        order: "auto", or an order by name.
+        scale: False drops 1/sqrt(N) from "scaled".
+        softmax_scale: a number, or a tensor with one number per head; None is 1/sqrt(E / heads).
+        key_pool: None, "before" or "after".
+        memory: "auto" or "lean".
+    """
+    weights = (theta_w, phi_w, g_w, out_w)
+    embed, channels = _widths(weights)
+    dims = x.dim() - 2
+    check_input("nonlocal_block", x, channels, dims if dims in POOL_KERNELS else 2, theta_w.dtype)
+    check_attention_options(embed, heads, attention, view, scale)
+    check_name("memory", memory, MEMORIES)
+    if key_pool is not None:
+        check_name("key_pool", key_pool, KEY_POOLS)
+    check_order(order, orders_of(attention, view, key_pool=key_pool))
+    parts = _parts(weights, {} if biases is None else biases, norm, dims)
+    tensors = (x, *weights, *(part.bias for part in parts[:4]))
+    state = block_state(
+        parts,
+        (channels, embed),
+        *(heads, attention, view, key_pool),
+        dims=dims,
+        training=torch.is_grad_enabled()
+        and any(isinstance(t, Tensor) and t.requires_grad for t in tensors),
+        memory=memory,
+    )
+    return forward(
+        x,
+        parts,
+        choose(state, order, pixel_count(x.shape[2:])),
+        key_pool=key_pool,
+        memory=memory,
+        heads=heads,
+        attention=attention,
+        view=view,
+        scale=scale,
+        softmax_scale=softmax_scale,
+    )
+
+
+def _widths(weights: tuple[Tensor, ...]) -> tuple[int, int]:
+    """E and C, from weights that fit each other."""
+    embed, channels = (*weights[0].shape, 0, 0)[:2]
+    wanted = ((embed, channels),) * 3 + ((channels, embed),)
+    for weight, widths in zip(weights, wanted, strict=True):
+        if weight.shape[:2] != widths or weight.numel() != embed * channels:
+            names = (
+                f"{name}_w {tuple(w.shape)}" for name, w in zip(CONVOLUTIONS, weights, strict=True)
+            )
+            raise ValueError(
+                "theta_w, phi_w and g_w are (embed, channels), and out_w is (channels, embed), "
+                f"each with further axes of 1 at most, but got {', '.join(names)}"
+            )
+    return embed, channels
+
+
+def _parts(
+    weights: tuple[Tensor, ...],
+    biases: Mapping[str, Tensor],
+    norm: Callable[[Tensor], Tensor] | None,
+    dims: int,
+) -> Parts:
+    for name in biases:
+        check_name("biases", name, CONVOLUTIONS)
+    convs = []
+    for name, weight in zip(CONVOLUTIONS, weights, strict=True):
+        bias = biases.get(name)
+        if bias is not None and bias.shape != weight.shape[:1]:
+            raise ValueError(
+                f"the bias of {name} must be {tuple(weight.shape[:1])}, as {name}_w is "
+                f"{tuple(weight.shape)}, but got {tuple(bias.shape)}"
+            )
+        convs.append(Pointwise(weight.reshape(*weight.shape[:2], *[1] * dims), bias))
+    theta, phi, g, out = convs
+    return Parts(theta, phi, g, out, norm)

@@ -46,7 +46,7 @@ def biased(bias: object) -> tuple[str, ...]:
     """The convolutions with a bias: all four for True, none for False, or those that are named."""
     if isinstance(bias, bool):
         return CONVOLUTIONS if bias else ()
-    if not isinstance(bias, (tuple, list)):
+    if not isinstance(bias, (tuple, list)) or not bias:
         raise ValueError(
             f"bias={bias!r} must be True, False, or names of convolutions such as "
             "('theta', 'phi', 'g')"
