@@ -2,7 +2,7 @@
 
 import pytest
 
-from scalednl.lab.console import duration, short_bytes
+from scalednl.lab.console import counted, duration, short_bytes
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,11 @@ def test_sizes(size: float, shown: str) -> None:
 def test_durations(seconds: float, shown: str) -> None:
     """Two units, the larger first."""
     assert duration(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"), [(0, "0 runs"), (1, "1 run"), (2, "2 runs"), (1234, "1,234 runs")]
+)
+def test_counts(count: int, shown: str) -> None:
+    """One thing is singular."""
+    assert counted(count, "run") == shown

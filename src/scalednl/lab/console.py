@@ -78,6 +78,11 @@ def duration(seconds: float) -> str:
     return f"{hours // 24} d {hours % 24:02} h"
 
 
+def counted(count: int, thing: str) -> str:
+    """A number of things: "1 epoch", "2 epochs"."""
+    return f"{count:,} {thing}{'s' * (count != 1)}"
+
+
 def short_bytes(size: float) -> str:
     """A number of bytes in KiB, MiB or GiB."""
     unit, scale = next(

@@ -14,6 +14,7 @@ from rich.console import Console
 from scalednl.errors import UsageError
 from scalednl.files import write_text, writing_to
 from scalednl.lab.bench.options import BenchOptions
+from scalednl.lab.console import counted
 from scalednl.lab.machine import use_threads
 from scalednl.lab.records import origin
 from scalednl.lab.records.bench import BUSY_LOAD, SCHEMA, BenchRecord
@@ -35,7 +36,8 @@ class Session:
         self._progress = Console(stderr=True, highlight=False)
         self._load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
         versions = f"torch {torch.__version__}, float32"
-        print(f"{self._where()}, {self.origin.threads} threads, {versions}\n", flush=True)
+        threads = counted(torch.get_num_threads(), "thread")
+        print(f"{self._where()}, {threads}, {versions}\n", flush=True)
         if self._load is not None and self._load > BUSY_LOAD * self.origin.cores:
             self._warn(
                 f"The machine is busy (load {self._load:.1f} on {self.origin.cores} cores): "

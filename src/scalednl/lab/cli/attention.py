@@ -109,10 +109,10 @@ def _place(text: str) -> tuple[int, int]:
 
 
 def _print(record: "AttentionRecord") -> None:
-    from scalednl.lab.console import print_table
+    from scalednl.lab.console import counted, print_table
 
     images, data = record.images_scored, record.data
-    what = f"{images:,} images of {data}" if data else f"{images} photo{'s' * (images != 1)}"
+    what = f"{counted(images, 'image')} of {data}" if data else counted(images, "photo")
     interval = "; mean (95 % interval over images)" if images > 1 else ""
     print(f"{record.source}: {record.model}, on {what}{interval}\n")
     blocks = record.blocks

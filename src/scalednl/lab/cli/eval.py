@@ -31,6 +31,7 @@ def evaluate(
     """
     import json as encoder
 
+    from scalednl.lab.console import counted
     from scalednl.lab.machine import use_threads
     from scalednl.lab.training.evaluate import evaluate_source
 
@@ -41,7 +42,7 @@ def evaluate(
         return
     print(
         f"{source}: test error {found['test_error_pct']:.2f} %, loss {_loss(found['test_loss'])}, "
-        f"on {found['images']:,} images of {found['data']}"
+        f"on {counted(found['images'], 'image')} of {found['data']}"
     )
     if classes:
         for name, error in found["class_error_pct"].items():

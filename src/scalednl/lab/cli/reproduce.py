@@ -65,7 +65,7 @@ def _print_plan(names: list[str], options: ReproduceOptions, json: bool) -> None
 
 def _print_outcome(outcome: "SweepOutcome") -> None:
     """Print failed runs with the end of their logs, the counts, and how to resume."""
-    from scalednl.lab.console import emit
+    from scalednl.lab.console import counted, emit
     from scalednl.lab.records.failure import LOG, log_tail
 
     for name, message in outcome.failed.items():
@@ -78,9 +78,8 @@ def _print_outcome(outcome: "SweepOutcome") -> None:
                 emit(f"  | {line}")
     for name, message in outcome.blocked.items():
         emit(f"blocked: {name}: {message}")
-    count = len(outcome.folders)
     emit(
-        f"{count} run{'s' * (count != 1)}: {len(outcome.finished)} finished, "
+        f"{counted(len(outcome.folders), 'run')}: {len(outcome.finished)} finished, "
         f"{len(outcome.diverged)} diverged, {len(outcome.failed) + len(outcome.blocked)} failed, "
         f"{len(outcome.left)} left"
     )

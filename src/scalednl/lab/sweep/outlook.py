@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from statistics import variance
 
-from scalednl.lab.console import duration
+from scalednl.lab.console import counted, duration
 from scalednl.lab.paper.answers import Needed, at_a_look, settled_by_power
 from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.claims import Claim, ClaimRow, claims, main_claims
@@ -190,12 +190,12 @@ def outlook_lines(plan: Plan) -> Iterator[str]:
 
 def _sentence(one: Outlook) -> str:
     if one.claim.kind == "often":
-        return f"with {one.planned} runs; {OFTEN_SEEDS} of which none diverges refute it"
+        return f"with {counted(one.planned, 'run')}; {OFTEN_SEEDS} of which none diverges refute it"
     if one.sees is None:
-        text = f"with {one.planned} seeds nothing is judged"
+        text = f"with {counted(one.planned, 'seed')} nothing is judged"
     else:
         unit = " points" if one.claim.quantity == "error" else ""
-        text = f"with {one.seeds} seeds you can see {_rounded(one.sees)}{unit}"
+        text = f"with {counted(one.seeds, 'seed')} you can see {_rounded(one.sees)}{unit}"
     text += f", the margin is {one.margin:.3g}"
     if one.printed is not None:
         text += f", the paper prints {one.printed:.2f}"
@@ -208,7 +208,8 @@ def _missing(one: Outlook) -> str:
     beyond = "" if one.needed.within_looks else ", more than were declared"
     hours = one.more_hours
     time = f"{hours:,.0f} h" if hours >= 1 else duration(3600 * hours)
-    return f"{one.needed.more(one.planned)} more seeds ({time}) would be enough{beyond}"
+    more = counted(one.needed.more(one.planned) or 0, "more seed")
+    return f"{more} ({time}) would be enough{beyond}"
 
 
 def _rounded(difference: float) -> str:

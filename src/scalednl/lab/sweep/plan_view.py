@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from scalednl.lab.console import counted
 from scalednl.lab.paper.claims import main_claims
 from scalednl.lab.paper.hours import Rates, paper_hours
 from scalednl.lab.paper.rules import RULES
@@ -23,7 +24,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
         shared = sum(artefact.name in run.artefacts for run in plan.runs) - len(mine)
         yield ""
         note = f" ({shared} more are listed above)" if shared else ""
-        yield f"{artefact.name}: {len(mine)} runs{note}"
+        yield f"{artefact.name}: {counted(len(mine), 'run')}{note}"
         for run in mine:
             yield "  " + _line(run, width, plan.rates)
     yield ""
@@ -132,7 +133,8 @@ def _sums(plan: Plan) -> dict[str, Any]:
 def _totals(plan: Plan) -> Iterator[str]:
     sums = _sums(plan)
     states = ", ".join(f"{count:,} {state}" for state, count in sums["states"].items())
-    yield f"{sums['runs']:,} runs: {sums['done']:,} done, {sums['to_do']:,} to do ({states})"
+    runs = counted(sums["runs"], "run")
+    yield f"{runs}: {sums['done']:,} done, {sums['to_do']:,} to do ({states})"
     yield (
         f"here, one run at a time: {hours(sums['hours_left_here'])} to do of "
         f"{hours(sums['hours_here'])}, at {plan.rates.words}"

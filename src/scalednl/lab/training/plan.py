@@ -9,7 +9,7 @@ from torch import Tensor
 
 from scalednl.errors import UsageError
 from scalednl.lab.config import Experiment, RunSettings
-from scalednl.lab.console import duration
+from scalednl.lab.console import counted, duration
 from scalednl.lab.counting import bytes_kept, multiply_adds
 from scalednl.lab.data import ImageData
 from scalednl.lab.machine import use_threads
@@ -47,8 +47,8 @@ class RunPlan:
         experiment, block = self.experiment, self.experiment.block
         stack = "no blocks"
         if block.blocks:
-            blocks, heads = "s" * (block.blocks != 1), "s" * (block.heads != 1)
-            stack = f"{block.blocks} {block.attention} block{blocks} of {block.heads} head{heads}"
+            blocks = counted(block.blocks, f"{block.attention} block")
+            stack = f"{blocks} of {counted(block.heads, 'head')}"
         rows = {
             "experiment": f"{experiment.recipe}, seed {experiment.seed}",
             "network": f"{experiment.model}, {stack}",

@@ -11,7 +11,7 @@ import torch
 
 from scalednl.files import sha256_of, writing_to
 from scalednl.lab.config import RunSettings
-from scalednl.lab.console import duration
+from scalednl.lab.console import counted, duration
 from scalednl.lab.data import ImageData
 from scalednl.lab.machine import peak_bytes
 from scalednl.lab.records import origin
@@ -208,6 +208,6 @@ def summary(result: Result) -> str:
     if error.last is None or error.best_epoch is None:
         return f"{result.status} before its first test"
     return (
-        f"{result.status}: test error {error.last:.2f} % after {result.epochs} epochs "
+        f"{result.status}: test error {error.last:.2f} % after {counted(result.epochs, 'epoch')} "
         f"(best {error.best:.2f} % after {error.best_epoch + 1}), {duration(result.seconds)}"
     )
