@@ -50,7 +50,7 @@ def test_mistakes_and_failures_have_their_codes(
         (["get", "cifar10", "--from", "http://a/b"], 2, "give an address with --mirror"),
         (["get", "cifar10", "--mirror", "foo"], 2, "--mirror must begin with http://"),
         (["show", "pairs", str(tmp_path / "d.png")], 1, "cannot be written"),
-        (["verify", "cifar100"], 1, "run `scalednl data get cifar100`"),
+        (["verify", "cifar100"], 1, f"run `scalednl data get cifar100 --root {tmp_path}`"),
         (["show", "pairs", "pairs.jpg"], 2, "pairs.jpg must end in .png"),
         (["show", "pairs", "p.png", "--images", "0"], 2, "--images must be at least 1, got 0"),
         (["show", "pairs", "p.png", "--images", "5001"], 2, "--images must be at most 5000, the"),

@@ -36,8 +36,13 @@ def test_lost_files_and_descriptions_are_named(tmp_path: Path) -> None:
         fetch.verify(data, root)
 
 
-def test_a_missing_data_set_is_answered_with_the_command(tmp_path: Path) -> None:
-    """Loading before getting names the command."""
+def test_a_missing_data_set_is_answered_with_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loading before getting names the command, with --root for any folder but the default."""
+    with pytest.raises(DataError, match=f"run `scalednl data get cifar10 --root {tmp_path}`"):
+        store.describe(tmp_path / "cifar10", "cifar10")
+    monkeypatch.setenv("SCALEDNL_DATA", str(tmp_path))
     with pytest.raises(DataError, match="run `scalednl data get cifar10`"):
         store.describe(tmp_path / "cifar10", "cifar10")
 

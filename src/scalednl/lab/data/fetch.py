@@ -61,7 +61,7 @@ def verify(data: DataSet, root: Path) -> Description:
     if _describe(data, decoded, description.source, description.obtained) != description:
         raise DataError(
             f"{folder} contains other images than its dataset.json describes: "
-            f"{store.get_again(data.name)}"
+            f"{store.get_again(folder)}"
         )
     return description
 

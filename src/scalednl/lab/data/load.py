@@ -50,7 +50,7 @@ def load_data(
     if (description.train_images, description.test_images) != (len(train), len(test)):
         raise DataError(
             f"{folder} contains other images than its dataset.json describes: "
-            f"{store.get_again(name)}"
+            f"{store.get_again(folder)}"
         )
     return ImageData(name, train, test, description.class_names, facts.mean, facts.std)
 

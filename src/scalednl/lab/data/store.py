@@ -10,6 +10,7 @@ A folder appears under its name by one rename, when everything in it has been ch
 
 import hashlib
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -91,17 +92,17 @@ def describe(folder: Path, name: str) -> Description:
     try:
         description = read_record(path, Description)
     except FileNotFoundError:
-        raise DataError(f"{name} is not in {folder.parent}: {get_again(name)}") from None
+        raise DataError(f"{name} is not in {folder.parent}: {get_again(folder)}") from None
     except CommandError as error:
-        raise DataError(f"{error}: {get_again(name)}") from error
+        raise DataError(f"{error}: {get_again(folder)}") from error
     if description.schema != SCHEMA or description.name != name:
         raise DataError(
             f"{path} describes {description.name} in schema {description.schema}, and this version "
-            f"reads {name} in schema {SCHEMA}: {get_again(name)}"
+            f"reads {name} in schema {SCHEMA}: {get_again(folder)}"
         )
     for part in ("SHA256SUMS", "files"):
         if not (folder / part).exists():
-            raise DataError(f"{folder} has no {part}: {get_again(name)}")
+            raise DataError(f"{folder} has no {part}: {get_again(folder)}")
     return description
 
 
@@ -162,7 +163,7 @@ def write_files(folder: Path, data: DataSet, files: Files, description: Descript
 
 def read_files(folder: Path, data: DataSet) -> Files:
     """The stored files, each of them compared with its sum."""
-    again = get_again(data.name)
+    again = get_again(folder)
     try:
         lines = (folder / "SHA256SUMS").read_text(encoding="utf-8").split("\n")
         files = data.read(folder / "files")
@@ -193,9 +194,11 @@ def size_on_disk(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def get_again(name: str) -> str:
-    """The end of a sentence about a stored data set that is missing or damaged."""
-    return f"run `scalednl data get {name}`"
+def get_again(folder: Path) -> str:
+    """The end of a sentence about the folder of a data set that is missing or damaged."""
+    root = folder.parent
+    option = "" if root == data_root() else f" --root {shlex.quote(str(root))}"
+    return f"run `scalednl data get {folder.name}{option}`"
 
 
 def _sha256(content: bytes) -> str:

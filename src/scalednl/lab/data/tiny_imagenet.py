@@ -24,6 +24,7 @@ from scalednl.lab.data.data_set import Advance, DataSet, Decoded, Files
 from scalednl.lab.data.errors import DataError
 from scalednl.lab.data.image_file import read_picture
 from scalednl.lab.data.splits import Bytes, Split
+from scalednl.lab.data.store import get_again
 
 SIDE = DATA_SETS["tiny-imagenet"].side
 MAX_IMAGE = 2**18
@@ -91,7 +92,7 @@ class TinyImageNet(DataSet):
                     files[name] = pack.read(name)
         except (*DAMAGE, OSError) as error:
             raise DataError(
-                f"{folder / PACK} is damaged ({name}: {error}): run `scalednl data get {self.name}`"
+                f"{folder / PACK} is damaged ({name}: {error}): {get_again(folder.parent)}"
             ) from error
         return files
 
