@@ -292,7 +292,7 @@ def test_what_cannot_work_writes_nothing(tmp_path: Path) -> None:
         (small(block=NonLocalConfig(heads=5)), UsageError, "heads"),
         (small(batch=200), UsageError, "--batch must be at most 150, the training images, got 200"),
         (small(limit=151), UsageError, "--limit must be at most 150, the training images, got 151"),
-        (small(data="cifar10"), CommandError, "run `scalednl data get cifar10`"),
+        (small(data="cifar10"), CommandError, "run `scalednl data get cifar10"),
         (small(model="preresnet9"), UsageError, "preresnet9 does not exist"),
     ]
     for experiment, kind, said in cases:

@@ -63,7 +63,7 @@ class RunWriter(Callback):
                 folder.write_config(trainer.experiment, self._first_setup())
         if not resumed:
             self.save(trainer)
-        self._write_records("running")
+        self._write_records(self._result("running"))
 
     def is_save_due(self) -> bool:
         """Whether so many minutes have passed since the last checkpoint."""
@@ -86,20 +86,21 @@ class RunWriter(Callback):
             with self._writing():
                 classes = trainer.predictions.numpy()
                 self._folder.write_predictions(classes, len(self._data.class_names))
-        self._write_records("running")
+        self._write_records(self._result("running"))
         if self._settings.tensorboard:
             with self._writing():
                 self._write_events(trainer.state.epochs[-1], trainer.state.global_step)
 
     def finish(self, status: Status) -> Result:
         """Write the last result, and the weights when all epochs are done."""
+        if self._writes and status == "finished":
+            with self._writing():
+                save_model(self._trainer.network, self._folder.weights)
+        result = self._result(status)
         if self._writes:
-            if status == "finished":
-                with self._writing():
-                    save_model(self._trainer.network, self._folder.weights)
-            self._write_records(status)
+            self._write_records(result)
         self._trainer.fabric.barrier()
-        return self._result(status)
+        return result
 
     def close(self) -> None:
         """Flush the events."""
@@ -129,10 +130,10 @@ class RunWriter(Callback):
             return self.setup()
         return replace(self.setup(), weights_sha256=sha256_of(pretrained_file(experiment)))
 
-    def _write_records(self, status: Status) -> None:
+    def _write_records(self, result: Result) -> None:
         with self._writing():
             self._folder.write_epochs(self._trainer.state.epochs)
-            self._folder.write_result(self._result(status))
+            self._folder.write_result(result)
 
     def _write_events(self, epoch: Epoch, step: int) -> None:
         """One point per curve; a resumed run overwrites the points of steps it repeats."""
