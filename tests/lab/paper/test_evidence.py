@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.evidence import declared_plan, evidence_lines
 from scalednl.lab.paper.scales import SCALES
 
@@ -30,3 +31,17 @@ def test_no_training_is_declared_twice() -> None:
         for _, experiment in line.artefact.trainings(SCALES["lite"])
     ]
     assert len(cells) == len(set(cells))
+
+
+def test_attention_is_recorded_for_the_trainings_of_figure_1() -> None:
+    """The lines whose maps are shown have all of Figure 1's trainings, and no other blocks."""
+    lite = SCALES["lite"]
+    shown = {
+        experiment.cell
+        for line in evidence_lines()
+        for _, experiment in line.artefact.trainings(lite)
+        if line.shows_maps and experiment.block.blocks
+    }
+    figure = artefacts()["figure1_attention_maps"]
+    assert figure.shows_maps
+    assert shown == {experiment.cell for _, experiment in figure.trainings(lite)}

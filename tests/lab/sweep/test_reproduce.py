@@ -24,7 +24,7 @@ def _little(monkeypatch: pytest.MonkeyPatch) -> None:
         Cell(kind, "base", PaperSetting("cifar10", "preresnet56", kind))
         for kind in ("scaled", "plain")
     )
-    monkeypatch.setitem(artefacts(), "little", Artefact(reproduce.MAPS, "", "", cells))
+    monkeypatch.setitem(artefacts(), "little", Artefact("little", "", "", cells, shows_maps=True))
     changes = {"epochs": 1, "batch": 32, "pairs": small().pairs}
     monkeypatch.setitem(SCALES, "smoke", replace(SCALES["smoke"], seeds=1, changes=changes))
     monkeypatch.setattr(reproduce, "IMAGES", 10)

@@ -134,6 +134,7 @@ def _figure1() -> Artefact:
         "softmax, few keys that every query attends to, and none without. The table has the test "
         "error (%) of the runs whose maps are looked at.",
         tuple(cells),
+        shows_maps=True,
     )
 
 

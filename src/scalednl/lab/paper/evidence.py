@@ -30,6 +30,8 @@ class EvidenceLine:
     cells: tuple[tuple[str, PaperSetting], ...]
     """Each with a name"""
     seeds: int
+    shows_maps: bool = False
+    """Whether what the blocks of its runs attend to is part of the evidence"""
 
     @property
     def artefact(self) -> Artefact:
@@ -42,6 +44,7 @@ class EvidenceLine:
             is_control=True,
             seeds=self.seeds,
             first_seeds=FIRST_LOOK,
+            shows_maps=self.shows_maps,
         )
 
 
@@ -83,9 +86,15 @@ def evidence_lines() -> tuple[EvidenceLine, ...]:
 
 
 def _line(
-    number: int, decides: str, seeds: int, data: str, cells: list[dict[str, Any]]
+    number: int,
+    decides: str,
+    seeds: int,
+    data: str,
+    cells: list[dict[str, Any]],
+    shows_maps: bool = False,
 ) -> EvidenceLine:
     def cell(name: str, **values: Any) -> tuple[str, PaperSetting]:
         return name, paper_setting(data, **values)
 
-    return EvidenceLine(number, decides, tuple(cell(**values) for values in cells), seeds)
+    made = tuple(cell(**values) for values in cells)
+    return EvidenceLine(number, decides, made, seeds, shows_maps)

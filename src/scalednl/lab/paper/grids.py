@@ -46,6 +46,8 @@ class Artefact:
     first_seeds: int | None = None
     """Number of seeds of all cells that run first, then the others, then the next grid; None: the
     first seeds of all grids run before the second ones"""
+    shows_maps: bool = False
+    """Whether it shows what the blocks of its runs attend to"""
 
     def with_marks(self) -> "Artefact":
         """The same with its inferred settings named."""

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from scalednl.lab.sweep.plan import Plan, PlannedRun
     from scalednl.lab.sweep.schedule import Engine, SweepOutcome
 
-MAPS = "figure1_attention_maps"
 IMAGES = 500
 """Test images on which attention is scored"""
 
@@ -114,9 +113,10 @@ def reproduce(names: Sequence[str], options: ReproduceOptions | None = None) -> 
     return outcome
 
 
-def needs_attention(run: "PlannedRun") -> bool:
-    """Whether Figure 1 shows what the blocks of this run attend to."""
-    return MAPS in run.artefacts and run.experiment.block.blocks > 0
+def needs_attention(plan: "Plan", run: "PlannedRun") -> bool:
+    """Whether a chosen figure shows what the blocks of this run attend to."""
+    shown = {artefact.name for artefact in plan.chosen if artefact.shows_maps}
+    return run.experiment.block.blocks > 0 and not shown.isdisjoint(run.artefacts)
 
 
 def _check_data(plan: "Plan", root: Path | None) -> None:
@@ -142,10 +142,10 @@ def _sweep(plan: "Plan", options: ReproduceOptions) -> "SweepOutcome":
     settings = RunSettings(device=options.device, precision=options.precision, threads=threads)
 
     def make_job(run: "PlannedRun") -> Job:
-        return Job.of(run, settings, options.root, IMAGES if needs_attention(run) else 0)
+        return Job.of(run, settings, options.root, IMAGES if needs_attention(plan, run) else 0)
 
     def is_complete(run: "PlannedRun") -> bool:
-        return not needs_attention(run) or is_current(run.path, IMAGES)
+        return not needs_attention(plan, run) or is_current(run.path, IMAGES)
 
     idle = all(run.has_ended and is_complete(run) for run in plan.runs)
     with (
