@@ -110,14 +110,15 @@ def range_scale(keys: KeyMoments, w: Projections) -> Scalar:
     """A scale s, 1 but for huge x, such that the variance of u / s does not overflow.
 
     u grows as the third power of x, so its variance leaves float32 at |x| of 1e6, where u itself
-    does not. Batch norm of u / s with eps / s^2 is that of u with eps. With T the largest sum of
-    squares of a channel, C T bounds the norm of x x^T, and so sqrt(C T) C T |Wt| |Wp| |Wg| |Wo|,
+    does not. Batch norm of u / s with eps / s^2 is that of u with eps. If no channel has a larger
+    sum of squares than T, C T bounds the norm of x x^T, and so sqrt(C T) C T |Wt| |Wp| |Wg| |Wo|,
     times the factor before theta . phi, bounds u.
     """
     assert keys.mean is not None, "the bound needs centred moments"
     channels = keys.mean.shape[1]
-    squares = keys.scatter.diagonal(dim1=0, dim2=2) + keys.pixels * keys.mean.square()
-    exponent = 1.5 * (squares.amax() * channels).log2()
+    # The largest entry of a scatter is on its diagonal.
+    squares = keys.scatter.amax() + keys.pixels * keys.mean.square().amax()
+    exponent = 1.5 * (squares * channels).log2()
     for weight in (w.theta * w.factor, w.phi, w.g, w.out):
         exponent = exponent + weight.norm().log2()
     # Squares of u / s are to use at most this share of the exponents.
