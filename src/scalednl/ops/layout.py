@@ -33,7 +33,9 @@ def pixel_rows(x: Maps) -> Rows:
 
 def rows_to_maps(rows: Rows, space: Sequence[int]) -> Maps:
     """Undo `pixel_rows` for the given spatial sizes."""
-    return rows.transpose(1, 2).unflatten(2, space)
+    # Not `transpose` first: a channels_last map of one image would get a batch stride with which
+    # torch's batch norm on a CPU computes wrong gradients.
+    return rows.unflatten(1, space).movedim(-1, 1)
 
 
 def dense_rows(rows: Rows) -> Rows:
