@@ -37,10 +37,10 @@ def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
     save_model(create_model("preresnet8", 5), path)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(ValueError, match="not a whole safetensors file"):
+    with pytest.raises(ValueError, match="not a complete safetensors file"):
         load_model(path)
     path.write_bytes(b"PK\x03\x04 something else")
-    with pytest.raises(ValueError, match="not a whole safetensors file"):
+    with pytest.raises(ValueError, match="not a complete safetensors file"):
         load_model(path)
     with pytest.raises(ValueError, match="is not there"):
         load_model(tmp_path / "other.safetensors")

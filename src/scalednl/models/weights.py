@@ -57,7 +57,7 @@ def read_weights(
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise ValueError(
-            f"{path} is not a whole safetensors file ({error}): was its download cut off?"
+            f"{path} is not a complete safetensors file ({error}): was its download cut off?"
         ) from None
     if header is None:
         raise ValueError(

@@ -41,7 +41,11 @@ def test_eval_names_what_it_cannot_use(
         ([str(tmp_path / "none"), "--limit", "0"], 2, "--limit must be at least 1, got 0"),
         (["x" * 300, "--data", "pairs"], 1, "cannot be read"),
         ([str(tmp_path / "empty"), "--data", "pairs"], 1, "contains no weights"),
-        ([str(tmp_path / "bad.safetensors"), "--data", "pairs"], 1, "not a whole safetensors file"),
+        (
+            [str(tmp_path / "bad.safetensors"), "--data", "pairs"],
+            1,
+            "not a complete safetensors file",
+        ),
     ]
     for arguments, code, said in cases:
         found, text = call_scalednl(monkeypatch, capsys, "eval", *arguments)

@@ -208,6 +208,8 @@ def test_of_one_seed_the_run_further_on_counts(tmp_path: Path) -> None:
     assert (ours["n"], ours["last"]["mean"], ours["runs"]) == (1, 20.0, ["whole"])
     problems = {run["name"]: run["problem"] for run in numbers["runs"]}
     assert problems["cut"].startswith("set aside")
+    left_out = page.with_suffix(".md").read_text().split("## Runs left out")[1]
+    assert "| cut | set aside: another run" in left_out
     assert problems["whole"] == problems["half"] == ""
     (other,) = numbers["others"]
     assert (other["ours"]["last"]["mean"], other["ours"]["runs"]) == (10.0, ["half"])

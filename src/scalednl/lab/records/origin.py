@@ -53,7 +53,7 @@ def origin(threads: int | None = None) -> Origin:
 
 
 def _command() -> str:
-    """Quoted as a shell wants it; of absolute paths only the last part, the rest is private."""
+    """Quoted for a shell; of absolute paths only the last part, because the rest is private."""
     program = Path(sys.argv[0])
     name = program.parent.name if program.name == "__main__.py" else program.name
     typed = [f".../{Path(word).name}" if os.path.isabs(word) else word for word in sys.argv[1:]]

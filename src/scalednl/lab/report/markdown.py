@@ -52,7 +52,7 @@ def _parts(content: Content) -> Iterator[str]:
             yield from (f"{mark} {reason}" for mark, reason in table.notes.items())
     problems = [[run.name, run.problem] for run in content.runs if run.problem]
     if problems:
-        yield from ("## Damaged runs", markdown_table(["run", "problem"], problems))
+        yield from ("## Runs left out", markdown_table(["run", "reason"], problems))
 
 
 def _others(rows: Sequence[Training]) -> str:

@@ -135,7 +135,7 @@ def _wanted(
 
 @dataclass
 class _Wanted:
-    """A training, who wants it, and when each of its seeds has its turn."""
+    """A training, the tables that need it, and when each of its seeds has its turn."""
 
     experiment: Experiment
     names: list[str] = field(default_factory=list)
