@@ -1,5 +1,7 @@
 """Biases on some of the convolutions, as foreign checkpoints have them."""
 
+import copy
+
 import pytest
 import torch
 
@@ -44,6 +46,22 @@ def test_every_subset_in_every_order(
         grad = torch.randn_like(x)
         truth = with_gradients(None, block, x, grad)
         assert_close_all(with_gradients(block, block, x, grad), truth, 1e-10)
+
+
+@pytest.mark.parametrize("memory", ["auto", "lean"])
+@pytest.mark.parametrize("names", SUBSETS, ids=str)
+def test_batch_norm_folds_over_biased_embeddings(names: tuple[str, ...], memory: str) -> None:
+    """Folded or, where out has a bias, not: the reference's numbers and the same statistics."""
+    block = scalednl.NonLocal2d(6, heads=2, bias=names, memory=memory)  # type: ignore[arg-type]
+    randomise(force(block, Choice("gram", True))).double()
+    assert block.choice((3, 6, 4, 5)).fold == ("out" not in names)
+    called = force(copy.deepcopy(block), Choice("associative"))
+    x = laid_out(torch.randn(3, 6, 4, 5, dtype=torch.float64), "channels_last")
+    grad = torch.randn_like(x)
+    truth = with_gradients(None, block, x, grad)
+    assert_close_all(with_gradients(block, block, x, grad), truth, 1e-10)
+    called(x)
+    assert_close_all(tuple(block.buffers()), tuple(called.buffers()), 1e-10)
 
 
 def test_names_are_kept_in_a_file() -> None:

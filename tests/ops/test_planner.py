@@ -29,6 +29,8 @@ def _cases() -> list[tuple[Options, Choice]]:
         for fold in (False, True):
             cases.append(({"memory": memory, "heads": 2}, Choice("gram", fold)))
         cases.append(({"memory": memory, "norm": False}, Choice("gram", False)))
+    for folded in (("theta", "phi", "g"), ("theta",), ("g",)):
+        cases.append(({"bias": folded, "heads": 2, "embed_channels": 8}, Choice("gram", True)))
     for order in ("gram", "associative"):
         cases.append(({"bias": True, "embed_channels": 8}, Choice(order, False)))
         cases.append(({"embed_channels": 4}, Choice(order, False)))

@@ -20,7 +20,7 @@ VARIANTS: list[tuple[Options, Choice]] = [
     *(({}, choice) for choice in SCALED),
     ({"memory": "lean"}, GRAM[0]),
     ({"bias": True}, GRAM[1]),
-    ({"bias": ("theta", "phi", "g")}, GRAM[1]),
+    ({"bias": ("theta", "phi", "g")}, GRAM[0]),
     ({"key_pool": "before"}, GRAM[1]),
     ({"view": "magnitude"}, Choice("rank_one", False)),
     ({"view": "magnitude"}, Choice("associative", False)),

@@ -147,7 +147,7 @@ def _gram(s: BlockState, n: int, m: int, fold: bool, narrow: int) -> _Count:
     moved, moved_backward = 4 * n * C, 4 * n * C + 6 * C * C
     sums = max(4, s.itemsize)
     if s.key_pool or set(s.biased) - {"out"}:
-        return _gram_through_autograd(s, n, m, forward, moved)
+        return _gram_through_autograd(s, n, m, fold, forward, moved)
     backward = 3 * n * C * C + 4 * ends + 6 * middles
     lean = s.memory == "lean"
     kept = s.itemsize * n * C + sums * C * C
@@ -168,7 +168,9 @@ def _gram(s: BlockState, n: int, m: int, fold: bool, narrow: int) -> _Count:
     )
 
 
-def _gram_through_autograd(s: BlockState, n: int, m: int, forward: int, moved: int) -> _Count:
+def _gram_through_autograd(
+    s: BlockState, n: int, m: int, fold: bool, forward: int, moved: int
+) -> _Count:
     """The gram order with biases or pooled keys: plain autograd, which keeps every small matrix."""
     C, E = s.channels, s.embed_channels
     d = E // s.heads
@@ -178,7 +180,11 @@ def _gram_through_autograd(s: BlockState, n: int, m: int, forward: int, moved: i
         # The centred keys are kept, of pooled ones in the place of the pooled map.
         numbers += (0 if s.key_pool else n * C) + C + (3 if "theta" in s.biased else 2) * E
         moved += 3 * n * C
-    norm_moved, norm_kept = _norm_apart(s, n)
+    norm_moved, norm_kept = (0, 0) if fold else _norm_apart(s, n)
+    if fold:
+        forward += C * C * C
+        numbers += 2 * C * C + (2 * C if "theta" in s.biased else C)
+        moved += 16 * C * C
     kept = s.itemsize * n * C + max(4, s.itemsize) * numbers + norm_kept + _kept_by_pool(s, n, m)
     return _Count(forward, 2 * forward, moved + norm_moved, 2 * moved + norm_moved, kept)
 

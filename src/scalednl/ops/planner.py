@@ -176,7 +176,12 @@ def make_plan(s: BlockState, asked: Order | Choice, *, batch: int, pixels: int, 
 def _choices(s: BlockState, order: Order = "auto", fold: bool | None = None) -> list[Choice]:
     """What was asked for as far as it is available, otherwise everything that is."""
     found = [Choice(name) for name, reason in s.orders().items() if not reason]
-    if Choice("gram") in found and s.batch_norm and s.folds and not (s.key_pool or s.biased):
+    if (
+        Choice("gram") in found
+        and s.batch_norm
+        and s.folds
+        and not (s.key_pool or "out" in s.biased)
+    ):
         found.insert(found.index(Choice("gram")) + 1, Choice("gram", True))
     named = [choice for choice in found if choice.order == order]
     return [choice for choice in named if choice.fold == fold] or named or found
