@@ -1,4 +1,4 @@
-"""What a person is told: one sentence instead of a traceback."""
+"""Errors of the command line: one sentence instead of a traceback."""
 
 
 class CommandError(Exception):

@@ -112,5 +112,5 @@ def test_the_option_belongs_to_the_experiment(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--recalibrate must be at least 0, got -1"):
         small(recalibrate=-1)
     _run(tmp_path / "run")
-    with pytest.raises(UsageError, match=r"another experiment \(recalibrate: 0, 3\)"):
+    with pytest.raises(UsageError, match=r"another experiment \(recalibrate is 3, not 0\)"):
         _run(tmp_path / "run", small(epochs=2))
