@@ -58,9 +58,17 @@ def force(block: Block, choice: Choice) -> Block:
     return block
 
 
-def reference_block(block: NonLocalBlock, x: Tensor) -> Tensor:
-    """What `block(x)` must be, by the literal equations: every map formed, nothing folded."""
-    theta, phi, g = _embeddings(block, x)
+def reference_block(
+    block: NonLocalBlock,
+    x: Tensor,
+    *,
+    mask: Tensor | None = None,
+    keys: Tensor | None = None,
+    key_mask: Tensor | None = None,
+) -> Tensor:
+    """What `block(x, ...)` must be, by the literal equations: every map formed, nothing folded."""
+    theta, phi, g = _embeddings(block, x, x if keys is None else keys)
+    key_mask = mask if keys is None else key_mask
     y = reference.nonlocal_attention(
         theta.flatten(2),
         phi.flatten(2),
@@ -70,19 +78,24 @@ def reference_block(block: NonLocalBlock, x: Tensor) -> Tensor:
         view=block.view,
         scale=block.scale,
         softmax_scale=_temperature(block),
+        center=block.center,
+        reference_pixels=_reference_pixels(block),
+        key_mask=None if key_mask is None else key_mask.flatten(1),
     )
     u = _project(block.out, y)
+    flat_mask = None if mask is None else mask.flatten(1)
     norm = block.norm
     if isinstance(norm, _BatchNorm):
         gamma = torch.ones_like(u[0, :, 0]) if norm.weight is None else norm.weight
         beta = torch.zeros_like(gamma) if norm.bias is None else norm.bias
         if norm.training or norm.running_mean is None:
-            u = reference.batch_norm(u, gamma, beta, norm.eps)
+            u = reference.batch_norm(u, gamma, beta, norm.eps, flat_mask)
         else:
             assert norm.running_var is not None
             deviation = (norm.running_var + norm.eps).sqrt()[:, None]
             u = gamma[:, None] * (u - norm.running_mean[:, None]) / deviation + beta[:, None]
-    return x + u.view_as(x)
+    z = x + u.view_as(x)
+    return z if mask is None else torch.where(mask[:, None], z, x)
 
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -157,19 +170,36 @@ def tiny_disk(folder: Path, size: str) -> Iterator[Path]:
 
 
 def with_gradients(
-    function: nn.Module | None, block: NonLocalBlock, x: Tensor, grad: Tensor
+    function: nn.Module | None,
+    block: NonLocalBlock,
+    x: Tensor,
+    grad: Tensor,
+    *,
+    keys: Tensor | None = None,
+    **masks: Tensor,
 ) -> tuple[Tensor, ...]:
-    """Output and gradients for x and every parameter; `function` None is the reference."""
-    z = reference_block(block, x) if function is None else function(x)
-    return (z.detach(), *torch.autograd.grad(z, [x, *block.parameters()], grad))
+    """Output and gradients for x, other keys and every parameter; None is the reference."""
+    if function is None:
+        z = reference_block(block, x, keys=keys, **masks)
+    else:
+        z = function(x, keys=keys, **masks) if masks or keys is not None else function(x)
+    inputs = [x, *([] if keys is None else [keys]), *block.parameters()]
+    return (z.detach(), *torch.autograd.grad(z, inputs, grad))
 
 
-def _embeddings(block: NonLocalBlock, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    keys = _pooled(block, x) if block.key_pool == "before" else x
+def _embeddings(block: NonLocalBlock, x: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    keys = _pooled(block, keys) if block.key_pool == "before" else keys
     theta, phi, g = _project(block.theta, x), _project(block.phi, keys), _project(block.g, keys)
     if block.key_pool == "after":
         phi, g = _pooled(block, phi), _pooled(block, g)
     return theta, phi, g
+
+
+def _reference_pixels(block: NonLocalBlock) -> float | None:
+    running = block.running_pixels
+    if running is None:
+        return block.reference_pixels  # type: ignore[return-value]
+    return None if block.training or not running else float(running)
 
 
 def _project(conv: nn.Module, x: Tensor) -> Tensor:

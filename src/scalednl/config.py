@@ -8,16 +8,20 @@ from scalednl.options import (
     MEMORIES,
     Attention,
     Bias,
+    Center,
     KeyPool,
     Memory,
     Order,
+    ReferencePixels,
     View,
     biased,
     check_attention_options,
+    check_center,
     check_init,
     check_name,
     check_order,
     check_positive,
+    check_reference_pixels,
     check_softmax_scale,
     default_init,
     orders_of,
@@ -45,6 +49,8 @@ class NonLocalConfig:
     softmax_scale: float | str = "embed"
     key_pool: KeyPool | None = None
     memory: Memory = "auto"
+    center: Center | None = None
+    reference_pixels: ReferencePixels | None = None
     blocks: int = 3
     """How many blocks, back to back; 0 is the network without any"""
     stage: int = 2
@@ -56,6 +62,8 @@ class NonLocalConfig:
         check_positive("embed_channels", embed)
         check_attention_options(embed, self.heads, self.attention, self.view, self.scale)
         check_softmax_scale(self.softmax_scale, self.attention)
+        check_center(self.center, self.attention)
+        check_reference_pixels(self.reference_pixels, self.attention, self.scale)
         init = default_init(self.attention) if self.init is None else self.init
         check_init(init, self.norm, self.norm_init)
         names = biased(self.bias)

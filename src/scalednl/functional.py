@@ -5,22 +5,25 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
-from scalednl.blocks.checks import check_input
-from scalednl.blocks.folding import Pointwise
-from scalednl.blocks.forward import POOL_KERNELS, Parts, block_state, forward
+from scalednl.blocks.checks import check_input, check_keys_and_masks
+from scalednl.blocks.folding import KeyMaps, KeyMask, Pointwise
+from scalednl.blocks.forward import POOL_KERNELS, Parts, block_state, forward, key_space
 from scalednl.ops.attention import attention_map, nonlocal_attention
 from scalednl.ops.layout import Maps, pixel_count
+from scalednl.ops.masks import Mask
 from scalednl.ops.planner import choose
 from scalednl.options import (
     CONVOLUTIONS,
     KEY_POOLS,
     MEMORIES,
     Attention,
+    Center,
     KeyPool,
     Memory,
     Order,
     View,
     check_attention_options,
+    check_center,
     check_name,
     check_order,
     orders_of,
@@ -46,6 +49,11 @@ def nonlocal_block(
     softmax_scale: float | Tensor | None = None,
     key_pool: KeyPool | None = None,
     memory: Memory = "auto",
+    center: Center | None = None,
+    reference_pixels: float | Tensor | None = None,
+    mask: Mask | None = None,
+    keys: KeyMaps | None = None,
+    key_mask: KeyMask | None = None,
 ) -> Maps:
     """z = x + norm(out(y)), y_i = sum_j A_ij g(x_j): the block with its weights as arguments.
 
@@ -68,6 +76,11 @@ def nonlocal_block(
         softmax_scale: a number, or a tensor with one number per head; None is 1/sqrt(E / heads).
         key_pool: None, "before" or "after".
         memory: "auto" or "lean".
+        center: None, "keys" or "keys+mean".
+        reference_pixels: a number of keys, or None.
+        mask: (batch, *space), True at pixels that exist.
+        keys: another map that x attends to, of any size.
+        key_mask: the mask of `keys`.
     """
     weights = (theta_w, phi_w, g_w, out_w)
     embed, channels = _widths(weights)
@@ -78,8 +91,15 @@ def nonlocal_block(
     if key_pool is not None:
         check_name("key_pool", key_pool, KEY_POOLS)
     check_order(order, orders_of(attention, view, key_pool=key_pool))
+    check_center(center, attention)
+    check_keys_and_masks(
+        *("nonlocal_block", x, keys, mask, key_mask),
+        channels=channels,
+        key_pool=key_pool,
+        norm=norm,
+    )
     parts = _parts(weights, {} if biases is None else biases, norm, dims)
-    tensors = (x, *weights, *(part.bias for part in parts[:4]))
+    tensors = (x, keys, *weights, *(part.bias for part in parts[:4]))
     state = block_state(
         parts,
         (channels, embed),
@@ -88,11 +108,22 @@ def nonlocal_block(
         training=torch.is_grad_enabled()
         and any(isinstance(t, Tensor) and t.requires_grad for t in tensors),
         memory=memory,
+        center=center,
+        masked=mask is not None,
+        other_keys=keys is not None,
     )
+    count = None
+    if keys is not None:
+        count = pixel_count(key_space(tuple(keys.shape[2:]), key_pool))
     return forward(
         x,
         parts,
-        choose(state, order, pixel_count(x.shape[2:])),
+        choose(state, order, pixel_count(x.shape[2:]), count),
+        mask=mask,
+        keys=keys,
+        key_mask=key_mask,
+        center=center,
+        reference_pixels=reference_pixels,
         key_pool=key_pool,
         memory=memory,
         heads=heads,

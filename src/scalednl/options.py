@@ -11,6 +11,8 @@ View = Literal["base", "magnitude", "direction"]
 Order = Literal["auto", "quadratic", "associative", "gram", "rank_one", "fused"]
 Memory = Literal["auto", "lean"]
 KeyPool = Literal["before", "after"]
+Center = Literal["keys", "keys+mean"]
+ReferencePixels = int | Literal["running"]
 Bias = bool | tuple[str, ...]
 
 ATTENTIONS: tuple[str, ...] = get_args(Attention)
@@ -18,6 +20,7 @@ VIEWS: tuple[str, ...] = get_args(View)
 ORDERS: tuple[Order, ...] = get_args(Order)[1:]
 MEMORIES: tuple[str, ...] = get_args(Memory)
 KEY_POOLS: tuple[str, ...] = get_args(KeyPool)
+CENTERS: tuple[str, ...] = get_args(Center)
 CONVOLUTIONS = ("theta", "phi", "g", "out")
 SOFTMAX_SCALES = ("embed", "channels", "learned")
 
@@ -102,6 +105,35 @@ def check_attention_options(
         raise ValueError(
             f"scale=False drops the 1/sqrt(N) of attention='scaled'; attention={attention!r} "
             "has no such factor: leave scale=True"
+        )
+
+
+def check_center(center: object, attention: str) -> None:
+    """Raise unless `center` is None or one of `CENTERS`, and the attention sees a difference."""
+    if center is None:
+        return
+    check_name("center", center, CENTERS)
+    if attention == "softmax":
+        raise ValueError(
+            f"center={center!r} is for attention without softmax: a softmax does not change when "
+            "all keys move by the same vector; use center=None"
+        )
+
+
+def check_reference_pixels(value: object, attention: str, scale: bool) -> None:
+    """Raise unless `value` is None, a whole number or "running", and 1/sqrt(N) is there."""
+    if value is None:
+        return
+    if value != "running":
+        if isinstance(value, str):
+            raise ValueError(
+                f'reference_pixels={value!r} is unknown: use a number of pixels, "running" or None'
+            )
+        check_positive("reference_pixels", value)
+    if attention != "scaled" or not scale:
+        raise ValueError(
+            f"reference_pixels={value!r} replaces the 1/sqrt(N) of attention='scaled'; "
+            f"attention={attention!r} with scale={scale} has no such factor: leave it out"
         )
 
 

@@ -7,7 +7,7 @@ from torch import nn
 import scalednl
 from scalednl.ops import reference
 from scalednl.ops.planner import Choice
-from scalednl.options import ATTENTIONS, VIEWS, orders_of
+from scalednl.options import ATTENTIONS, CENTERS, VIEWS, orders_of
 from tests.support import (
     LAYOUTS,
     assert_close,
@@ -32,6 +32,15 @@ ORDERED: list[Options] = [
     if not reason
     for bias in (False, True)
 ]
+CENTRED: list[Options] = [
+    {"attention": attention, "view": view, "order": order, "center": center, "bias": bias}
+    for attention in ("scaled", "mean")
+    for view in VIEWS
+    for order, reason in orders_of(attention, view).items()
+    if not reason
+    for center in CENTERS
+    for bias in (False, True, ("g",))
+]
 VARIANTS: list[Options] = [
     *ORDERED,
     {"memory": "lean", "order": "gram"},
@@ -42,6 +51,16 @@ VARIANTS: list[Options] = [
     {"embed_channels": 4, "heads": 4},
     {"scale": False, "order": "gram"},
     {"scale": False, "order": "associative"},
+    *CENTRED,
+    {"center": "keys", "memory": "lean", "order": "gram"},
+    {"center": "keys", "norm": False, "order": "gram"},
+    {"center": "keys+mean", "key_pool": "before", "order": "gram"},
+    {"reference_pixels": 7, "order": "gram"},
+    {"reference_pixels": 7, "order": "associative"},
+    {"reference_pixels": 7, "order": "quadratic"},
+    {"reference_pixels": "running", "order": "gram"},
+    {"reference_pixels": "running", "order": "associative"},
+    {"reference_pixels": "running", "order": "rank_one", "view": "magnitude"},
     {"attention": "softmax", "softmax_scale": "channels"},
     {"attention": "softmax", "softmax_scale": "learned"},
     {"attention": "softmax", "softmax_scale": 3.0, "view": "direction"},
@@ -125,6 +144,10 @@ def test_a_state_dict_moves_between_all_variants() -> None:
         block.load_state_dict(source.state_dict())
         assert torch.equal(block.theta.weight, source.theta.weight)
         assert_close(block.eval()(x), reference_block(block, x), 1e-10)
+        if options.get("reference_pixels") == "running":
+            with pytest.warns(UserWarning, match="running_pixels is dropped"):
+                source.load_state_dict(block.state_dict())
+            continue
         source.load_state_dict(block.state_dict())
 
 

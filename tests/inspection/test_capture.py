@@ -11,6 +11,7 @@ from scalednl.blocks import NonLocalBlock
 from scalednl.blocks.folding import add_projected
 from scalednl.inspection import BlockAttention, capture_attention, factors
 from scalednl.inspection.factors import Factors
+from scalednl.inspection.scores import score_maps
 from scalednl.lab.bench.peak import peak_of
 from scalednl.ops.layout import rows_to_maps
 from scalednl.ops.views import merge_heads
@@ -242,3 +243,64 @@ def test_a_compiled_model_says_what_to_do_instead() -> None:
     with torch.no_grad(), capture_attention(model, "1") as seen:
         model(torch.randn(1, 3, 4, 4))
     assert seen["1"].query_size == (4, 4)
+
+
+@pytest.mark.parametrize("options", [{}, {"attention": "softmax"}, {"center": "keys+mean"}])
+def test_the_attention_of_a_padded_image_is_its_own(options: dict[str, Any]) -> None:
+    """Its map has zeros for keys that do not exist; alone, map and scores are the image's own."""
+    block = randomise(scalednl.NonLocal2d(8, heads=2, **options)).double().eval()
+    image = torch.randn(1, 8, 3, 4, dtype=torch.float64)
+    x = torch.full((2, 8, 4, 5), torch.nan, dtype=torch.float64)
+    mask = torch.zeros(2, 4, 5, dtype=torch.bool)
+    x[0], mask[0] = torch.randn(8, 4, 5), True
+    x[1, :, :3, :4], mask[1, :3, :4] = image[0], True
+    with capture_attention(block) as padded:
+        block(x, mask=mask)
+    with capture_attention(block) as single:
+        block(image)
+    truth, found = single[0].map(0, 1), padded[0].map(1, 1)
+    valid = mask[1].flatten()
+    assert_close(found[valid][:, valid], truth, 1e-12)
+    assert not found[:, ~valid].any()
+    alone = padded[0].alone(1)
+    assert_close(alone.map(0, 1), truth, 1e-12)
+    assert_close(alone.attended(), single[0].attended(), 1e-12)
+    ours, theirs = score_maps(alone.factors), score_maps(single[0].factors)
+    for name, score in theirs.items():
+        assert_close(ours[name], score, 1e-9, name)
+    with pytest.raises(ValueError, match=r"different numbers of pixels: use alone\(image\)"):
+        _ = padded[0].factors
+
+
+@pytest.mark.parametrize("options", [{}, {"attention": "softmax"}, {"center": "keys"}])
+def test_attention_to_other_keys_is_captured(options: dict[str, Any]) -> None:
+    """The captured map is block.attention_map with the same keys and masks."""
+    block = randomise(scalednl.NonLocal2d(8, heads=2, **options)).double().eval()
+    x, keys = torch.randn(2, 8, 4, 5).double(), torch.randn(2, 8, 3, 3).double()
+    key_mask = torch.rand(2, 3, 3) > 0.3
+    with capture_attention(block) as seen:
+        block(x, keys=keys, key_mask=key_mask)
+    truth = block.attention_map(x, keys=keys, key_mask=key_mask)
+    assert seen[0].key_size == (3, 3)
+    assert_close(seen[0].map(1, 0), truth[1, 0].detach(), 1e-12)
+    y = torch.einsum("bhij,bhjd->bhid", truth, seen[0].g)
+    assert_close(seen[0].attended(), y.detach(), 1e-10)
+
+
+@pytest.mark.parametrize("center", ["keys", "keys+mean"])
+@pytest.mark.parametrize("view", ["base", "magnitude", "direction"])
+def test_scores_of_centred_keys_are_those_of_the_map(center: str, view: str) -> None:
+    """Rows, means and rank-one energy follow from the centred map."""
+    block = randomise(scalednl.NonLocal2d(8, heads=2, center=center, view=view)).double().eval()  # type: ignore[arg-type]
+    x = torch.randn(2, 8, 4, 5).double()
+    with capture_attention(block) as seen:
+        block(x)
+    a = block.attention_map(x).detach()
+    found = seen[0].factors
+    assert_close(found.complete(), a, 1e-10)
+    assert_close(found.row_mean(), a.mean(-1), 1e-10)
+    assert_close(found.column_mean(), a.mean(-2), 1e-10)
+    assert_close(a.sum(-1), torch.full_like(a[..., 0], float(center == "keys+mean")), 1e-10)
+    energy = torch.linalg.svdvals(a).square()
+    share = energy[..., 0] / energy.sum(-1)
+    assert_close(score_maps(found)["rank_one_energy"], share, 1e-6)

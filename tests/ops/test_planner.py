@@ -1,13 +1,16 @@
 """The planner's counts are what really happens, and its choice follows from them."""
 
+from typing import Any
+
 import pytest
 import torch
+from torch import Tensor
 
 import scalednl
 from scalednl.lab.counting import bytes_kept, multiply_adds
 from scalednl.ops.costs import BlockState, cost
 from scalednl.ops.planner import LARGEST, Choice, choose
-from scalednl.options import ATTENTIONS, VIEWS, orders_of
+from scalednl.options import ATTENTIONS, CENTERS, VIEWS, orders_of
 from tests.support import LAYOUTS, force, laid_out
 
 CHANNELS, SPACE = 16, (6, 8)
@@ -37,6 +40,15 @@ def _cases() -> list[tuple[Options, Choice]]:
         for names in (("theta", "phi", "g"), ("phi",), ("g", "out"), ("out",)):
             cases.append(({"bias": names}, Choice(order, False)))
             cases.append(({"bias": names, "key_pool": "before"}, Choice(order, False)))
+    for center in CENTERS:
+        for view in VIEWS:
+            for order, reason in orders_of("scaled", view).items():
+                if not reason:
+                    cases.append(({"center": center, "view": view}, Choice(order)))
+        for bias in (False, ("theta", "phi", "g")):
+            cases.append(({"center": center, "bias": bias}, Choice("gram", True)))
+        cases.append(({"center": center, "bias": True}, Choice("gram")))
+        cases.append(({"center": center, "memory": "lean"}, Choice("gram", True)))
     return cases
 
 
@@ -54,9 +66,11 @@ def _block(options: Options, choice: Choice) -> scalednl.NonLocal2d:
     return force(block, choice)
 
 
-def _planned(block: scalednl.NonLocal2d, choice: Choice, training: bool = True) -> tuple[int, int]:
+def _planned(
+    block: scalednl.NonLocal2d, choice: Choice, training: bool = True, **given: Any
+) -> tuple[int, int]:
     """Multiply-adds and bytes kept for one image, as the plan has them."""
-    plan = block.plan((1, CHANNELS, *SPACE), training=training)
+    plan = block.plan((1, CHANNELS, *SPACE), training=training, **given)
     found = next(option.cost for option in plan.options if option.choice == choice)
     assert found is not None
     return found.multiply_adds, found.bytes_kept
@@ -98,6 +112,48 @@ def test_multiply_adds_are_exact(
             z.backward(torch.ones_like(z))
 
     assert multiply_adds(step) == 3 * _planned(block, choice, training)[0]
+
+
+def _cases_with(other_keys: bool) -> list[tuple[Options, Choice]]:
+    """The cases that a mask, or other keys, can go with."""
+    return [
+        (options, choice)
+        for options, choice in _cases()
+        if not options.get("key_pool") and not (other_keys and choice.fold)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "choice", "other_keys"),
+    [(*case, other) for other in (False, True) for case in _cases_with(other)],
+    ids=_name,
+)
+def test_costs_with_a_mask_or_other_keys(
+    options: Options, choice: Choice, other_keys: bool
+) -> None:
+    """Multiply-adds are exact, and so are bytes but for a few per pixel of the mask."""
+    block = _block(options, choice)
+
+    def inputs(batch: int) -> tuple[Tensor, dict[str, Tensor]]:
+        x = laid_out(torch.randn(batch, CHANNELS, *SPACE), "channels_last")
+        if not other_keys:
+            return x, {"mask": torch.rand(batch, *SPACE) > 0.3}
+        return x, {"keys": laid_out(torch.randn(batch, CHANNELS, 5, 4), "channels_last")}
+
+    given = {"key_shape": (1, CHANNELS, 5, 4)} if other_keys else {"masked": True}
+    adds, kept = _planned(block, choice, **given)
+    few, many = (bytes_kept(block, x, **named) for x, named in (inputs(2), inputs(5)))
+    slack = 0 if other_keys else 14 * SPACE[0] * SPACE[1] + 16
+    assert kept <= (many - few) / 3 <= kept + slack
+    if choice.order == "fused":
+        return
+    x, named = inputs(3)
+
+    def step() -> None:
+        z = block(x, **named)
+        z.backward(torch.ones_like(z))
+
+    assert multiply_adds(step) == 3 * adds
 
 
 def test_the_hand_written_backward_has_five_pixel_products() -> None:

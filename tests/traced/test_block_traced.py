@@ -28,6 +28,10 @@ VARIANTS: list[tuple[Options, Choice]] = [
     ({"attention": "softmax"}, Choice("fused", False)),
     ({"attention": "softmax"}, Choice("quadratic", False)),
     ({"attention": "mean"}, GRAM[1]),
+    ({"center": "keys"}, GRAM[0]),
+    ({"center": "keys+mean"}, GRAM[1]),
+    ({"reference_pixels": 50}, SCALED[2]),
+    ({"reference_pixels": "running"}, GRAM[1]),
 ]
 
 

@@ -8,11 +8,16 @@ import torch
 from torch import Tensor, nn
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from scalednl.blocks.masked_norm import Norm, reason_against_mask
 from scalednl.ops.layout import HALVES, autocasts
+from scalednl.ops.masks import check_mask
 from scalednl.ops.planner import Choice
 from scalednl.options import MEMORIES, check_name, check_order, orders_of
 
-FIXED = ("channels", "embed_channels", "heads", "attention", "view", "key_pool", "scale")
+FIXED = (
+    *("channels", "embed_channels", "heads", "attention", "view", "key_pool", "scale"),
+    *("center", "reference_pixels"),
+)
 AXES = {1: ("length",), 2: ("height", "width"), 3: ("time", "height", "width")}
 
 
@@ -45,6 +50,45 @@ def check_shape(name: str, shape: tuple[int, ...], channels: int, dims: int) -> 
         )
     if any(statically_known_true(size < 1) for size in shape[2:]):
         raise ValueError(f"{name} needs at least one pixel, but got shape {shape}")
+
+
+def check_keys_and_masks(
+    name: str,
+    x: Tensor,
+    keys: Tensor | None,
+    mask: Tensor | None,
+    key_mask: Tensor | None,
+    *,
+    channels: int,
+    key_pool: str | None,
+    norm: Norm,
+) -> None:
+    """Raise unless other keys and masks fit x and the block `name`."""
+    if keys is not None:
+        if not isinstance(keys, Tensor):
+            raise ValueError(f"keys must be a torch tensor, but got a {type(keys).__name__}")
+        check_shape(f"the keys of {name}", tuple(keys.shape), channels, x.dim() - 2)
+        if keys.shape[0] != x.shape[0] or keys.dtype != x.dtype or keys.device != x.device:
+            raise ValueError(
+                "keys must have the batch, dtype and device of x, but keys are "
+                f"{tuple(keys.shape)}, {keys.dtype}, {keys.device} and x is {tuple(x.shape)}, "
+                f"{x.dtype}, {x.device}"
+            )
+    if key_mask is not None and keys is None:
+        raise ValueError(
+            "key_mask belongs to keys, which were not given: mask alone is that of queries and keys"
+        )
+    for word, given, maps in (("mask", mask, x), ("key_mask", key_mask, keys)):
+        if given is None or maps is None:
+            continue
+        check_mask(word, given, maps)
+        if key_pool is not None and (word == "key_mask" or keys is None):
+            raise ValueError(
+                f"{word} and key_pool={key_pool!r} exclude each other: a pooled key would be of "
+                "pixels that exist and of others; use key_pool=None"
+            )
+    if mask is not None and (reason := reason_against_mask(norm)):
+        raise ValueError(reason)
 
 
 def check_pool(space: Sequence[int], kernel: tuple[int, ...]) -> None:

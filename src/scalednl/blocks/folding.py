@@ -12,22 +12,20 @@ from typing import NamedTuple, TypeGuard
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
+from scalednl.blocks.masked_norm import batch_statistics, gathered_norm, uses_batch
 from scalednl.ops.gram import gram_mix, gram_mix_normalised
 from scalednl.ops.gram.forward import (
     Vector,
-    apply_matrix,
-    branch_statistics,
-    normalised,
-    range_scale,
 )
-from scalednl.ops.gram.mixing import KeyMoments, Projections, mixing_matrix
-from scalednl.ops.layout import Maps, full_precision, pixel_rows, rows_to_maps
+from scalednl.ops.gram.mixing import Projections
+from scalednl.ops.layout import Maps, pixel_rows, rows_to_maps
+from scalednl.ops.masks import Mask, shown
 from scalednl.ops.rank_one import rank_one_branch
 from scalednl.options import Memory
 
@@ -38,6 +36,7 @@ MODULES = dict(enumerate(zip(CONVOLUTIONS, NORMS, strict=True), 1))
 _CONVOLVE = (F.conv1d, F.conv2d, F.conv3d)
 
 KeyMaps = Float[Tensor, "batch channels *keyspace"]
+KeyMask = Bool[Tensor, "batch *keyspace"]
 Norm = Callable[[Tensor], Tensor] | None
 
 
@@ -100,33 +99,45 @@ def folds_in_evaluation(norm: Norm, training: bool | None = None) -> TypeGuard[_
     return norm.running_mean is not None and not (norm.training if training is None else training)
 
 
-def add_projected(x: Maps, y: Float[Tensor, "batch embed *space"], out: Part, norm: Norm) -> Maps:
+def add_projected(
+    x: Maps,
+    y: Float[Tensor, "batch embed *space"],
+    out: Part,
+    norm: Norm,
+    mask: Mask | None = None,
+) -> Maps:
     """x + norm(out(y)), with a norm in evaluation folded into out's weights."""
     if folds_in_evaluation(norm) and is_pointwise(out, (y.shape[1], x.shape[1])):
         assert isinstance(out, (_ConvNd, Pointwise))
-        weight, constant = _with_norm(out.weight, out.bias, norm)
-        return x + _CONVOLVE[x.dim() - 3](y, weight, constant)
-    return _add_branch(x, out(y), norm)
+        weight, constant = with_norm(out.weight, out.bias, norm)
+        u = _CONVOLVE[x.dim() - 3](y, weight, constant)
+        return x + u if mask is None else _add_branch(x, u, None, mask)
+    return _add_branch(x, out(y), norm, mask)
 
 
 def add_rank_one(
     x: Maps,
+    queries: Maps,
     keys: KeyMaps,
     theta: Part,
     phi: Part,
     w: Projections,
     out_bias: Vector | None,
     norm: Norm,
+    *,
+    mask: Mask | None = None,
+    key_mask: KeyMask | None = None,
 ) -> Maps:
-    """x + norm(u + out_bias), u by the rank-one order from theta(x) and phi(keys)."""
+    """x + norm(u + out_bias), u by the rank-one order from theta(queries) and phi(keys)."""
     if folds_in_evaluation(norm):
-        weight, out_bias = _with_norm(w.out, out_bias, norm)
+        weight, out_bias = with_norm(w.out, out_bias, norm)
         w, norm = w._replace(out=weight), None
-    u = rank_one_branch(pixel_rows(theta(x)), pixel_rows(phi(keys)), pixel_rows(keys), w)
+    rows = (pixel_rows(theta(queries)), pixel_rows(phi(keys)), pixel_rows(keys))
+    u = rank_one_branch(*rows, w, None if key_mask is None else key_mask.flatten(1))
     u = rows_to_maps(u, x.shape[2:])
     if out_bias is not None:
         u = u + out_bias.view(-1, *[1] * (x.dim() - 2))
-    return _add_branch(x, u, norm)
+    return _add_branch(x, u, norm, mask)
 
 
 def add_gram(
@@ -136,84 +147,73 @@ def add_gram(
     out_bias: Vector | None,
     norm: Norm,
     *,
+    mask: Mask | None = None,
+    key_mask: KeyMask | None = None,
     fold: bool,
     memory: Memory,
 ) -> Maps:
     """x + norm(P x + out_bias), P by the gram order; `fold`: norm folded in training too.
 
-    `keys` are the pooled x; None is x itself.
+    `keys` None are the pixels of x where `mask`, which then is the `key_mask`, is True; others have
+    zeros outside `key_mask`.
     """
     if folds_in_evaluation(norm):
-        weight, out_bias = _with_norm(w.out, out_bias, norm)
+        weight, out_bias = with_norm(w.out, out_bias, norm)
         w, norm = w._replace(out=weight), None
-    if norm is None:
-        return gram_mix(x, w, out_bias, keys=keys, residual=True, memory=memory)
+    if norm is None and mask is None:
+        return gram_mix(x, w, out_bias, keys=keys, key_mask=key_mask, residual=True, memory=memory)
     # Batch norm learns nothing from an empty batch, and an out bias is lost in its mean.
-    if not (fold and folds_in_training(norm)) or out_bias is not None or x.shape[0] == 0:
+    joins = fold and folds_in_training(norm) and keys is None and out_bias is None
+    if not joins or x.shape[0] == 0:
         # u may leave float16 before the norm brings it back.
         wide = x.float() if x.dtype == torch.float16 and w.out.dtype == torch.float32 else x
-        u = gram_mix(wide, w, out_bias, keys=keys, residual=False, memory=memory)
-        return _add_branch(x, u, norm)
-    count = x.numel() // x.shape[1]
-    _check_count(x, count)
-    z, mean, var = gram_mix_normalised(x, w, norm.weight, norm.bias, eps=norm.eps, memory=memory)
-    _update_running_statistics(norm, mean, var, count)
+        u = gram_mix(
+            shown(wide, mask),
+            *(w, out_bias),
+            keys=keys,
+            key_mask=key_mask,
+            residual=False,
+            memory=memory,
+        )
+        return _add_branch(x, u, norm, mask)
+    assert isinstance(norm, _BatchNorm)
+    count = x.numel() // x.shape[1] if mask is None else mask.sum()
+    check_count(x, count)
+    z, mean, var = gram_mix_normalised(
+        x, w, norm.weight, norm.bias, mask=mask, eps=norm.eps, memory=memory
+    )
+    update_running_statistics(norm, mean, var, count)
     return z
 
 
-def reason_against_moments(norm: Norm, reduced: bool) -> str:
-    """Why `add_moments` cannot compute `norm`, or ""; `reduced`: the moments are of all ranks."""
-    if norm is not None and not is_plain(norm, (*NORMS, nn.SyncBatchNorm)):
-        return f"it needs plain batch norm or none, not {norm}"
-    if isinstance(norm, nn.SyncBatchNorm) and norm.training and not reduced:
-        return "SyncBatchNorm in training needs the moments of all ranks: all_reduce() them"
-    return ""
-
-
-def add_moments(
-    x: Maps,
-    keys: KeyMoments,
-    w: Projections,
-    out_bias: Vector | None,
-    norm: _BatchNorm | None,
-    *,
-    update_norm: bool,
-) -> Maps:
-    """x + norm(P x + out_bias), where P and the norm's batch are what `keys` has seen."""
-    dtype = keys.scatter.dtype
-    with full_precision(x):
-        of_batch = norm is not None and (norm.training or norm.running_mean is None)
-        w = w.to(dtype)
-        scale = range_scale(keys, w) if of_batch else w.out.new_ones(())
-        mixing = mixing_matrix(keys, w.divided(scale))
-        if out_bias is not None:
-            bias = (out_bias.to(dtype) / scale).expand(x.shape[0], -1)
-            mixing = mixing._replace(shift=bias if mixing.shift is None else mixing.shift + bias)
-        matrix, constant = mixing.matrix, mixing.shift
-        if norm is not None:
-            if of_batch:
-                count = x.shape[0] * keys.pixels
-                _check_count(x, count)
-                mean, var = branch_statistics(mixing, keys)[:2]
-                if update_norm:
-                    statistics = mean * scale, var * scale.square()
-                    _update_running_statistics(norm, *statistics, count)
-            else:
-                assert norm.running_mean is not None
-                assert norm.running_var is not None
-                mean, var = norm.running_mean.to(dtype), norm.running_var.to(dtype)
-            eps = norm.eps / scale.square()
-            matrix, constant = normalised(mixing, mean, var, norm.weight, norm.bias, eps)
-        z = apply_matrix(pixel_rows(x), matrix, constant, residual=True)
-    return rows_to_maps(z, x.shape[2:])
-
-
-def _add_branch(x: Maps, u: Maps, norm: Norm) -> Maps:
+def _add_branch(x: Maps, u: Maps, norm: Norm, mask: Mask | None) -> Maps:
+    if norm is not None:
+        u = norm(u) if mask is None else masked_norm(u, norm, mask)
+    if mask is not None:
+        # u was made from zeros where no pixel exists, so that nothing there is NaN.
+        u = u * mask[:, None].to(u.dtype)
     # Some norms, and the sum with a bias, give float32 for a half-precision u.
-    return (x + (u if norm is None else norm(u))).to(x.dtype)
+    return (x + u).to(x.dtype)
 
 
-def _with_norm(weight: Tensor, bias: Vector | None, norm: _BatchNorm) -> tuple[Tensor, Vector]:
+def masked_norm(u: Maps, norm: Callable[[Tensor], Tensor], mask: Mask) -> Maps:
+    """norm(u) with statistics over the pixels of the mask; elsewhere it means nothing."""
+    if not uses_batch(norm):
+        return norm(u)
+    assert isinstance(norm, _BatchNorm)
+    if not folds_in_training(norm):
+        return gathered_norm(u, norm, mask)
+    mean, var, centred = batch_statistics(u, mask)
+    update_running_statistics(norm, mean, var, mask.sum())
+    axes = [1] * (u.dim() - 2)
+    gain = (var + norm.eps).rsqrt()
+    if norm.weight is not None:
+        gain = gain * norm.weight
+    v = centred * gain.view(-1, *axes)
+    return v if norm.bias is None else v + norm.bias.view(-1, *axes)
+
+
+def with_norm(weight: Tensor, bias: Vector | None, norm: _BatchNorm) -> tuple[Tensor, Vector]:
     """The weight and bias of out with a norm in evaluation folded in.
 
     norm(u) = gain u + constant, gain = gamma / sqrt(var + eps), constant = beta - gain mean.
@@ -232,9 +232,9 @@ def _with_norm(weight: Tensor, bias: Vector | None, norm: _BatchNorm) -> tuple[T
     return weight * gain.view(-1, *[1] * (weight.dim() - 1)), constant
 
 
-def _check_count(x: Tensor, count: int) -> None:
-    """Raise where batch norm has no variance to learn from."""
-    if count == 1:
+def check_count(x: Tensor, count: int | Tensor) -> None:
+    """Raise where batch norm has no variance to learn from; a mask's pixels are not looked at."""
+    if isinstance(count, int) and count == 1:
         raise ValueError(
             "batch norm in training needs more than one value per channel, but got "
             f"shape {tuple(x.shape)}: use a larger batch or map, or call eval()"
@@ -242,21 +242,33 @@ def _check_count(x: Tensor, count: int) -> None:
 
 
 @torch.no_grad()
-def _update_running_statistics(norm: _BatchNorm, mean: Vector, var: Vector, count: int) -> None:
-    """What `norm` does to its buffers in training, given the batch's mean and biased variance."""
+def update_running_statistics(
+    norm: _BatchNorm, mean: Vector, var: Vector, count: int | Tensor
+) -> None:
+    """What `norm` does to its buffers in training, given the batch's mean and biased variance.
+
+    `count` is a tensor where a mask decides it; a batch without pixels changes nothing.
+    """
     if not (norm.training and norm.track_running_stats):
         return
     assert norm.running_mean is not None
     assert norm.running_var is not None
+    some: int | Tensor = 1
+    if isinstance(count, Tensor):
+        # Where there is no pixel, the new value is the old one and its weight is 0.
+        some, count = (count > 0).to(torch.int64), count.clamp_min(2).to(var.dtype)
+    var = var * (count / (count - 1))
     if norm.num_batches_tracked is not None:
-        norm.num_batches_tracked.add_(1)
-    unbiased = var * (count / (count - 1))
-    for running, new in ((norm.running_mean, mean), (norm.running_var, unbiased)):
+        norm.num_batches_tracked.add_(some)
+    for running, new in ((norm.running_mean, mean), (norm.running_var, var)):
         with _unseen_by_autograd(running):
-            if norm.momentum is not None:
+            if norm.momentum is None and norm.num_batches_tracked is not None:
+                seen = norm.num_batches_tracked.clamp_min(1)
+                running.add_((new.to(running.dtype) - running) * some / seen)
+            elif norm.momentum is not None and isinstance(some, Tensor):
+                running.lerp_(new.to(running.dtype), norm.momentum * some.to(running.dtype))
+            elif norm.momentum is not None:
                 running.mul_(1 - norm.momentum).add_(new.to(running.dtype), alpha=norm.momentum)
-            elif norm.num_batches_tracked is not None:
-                running.add_((new.to(running.dtype) - running) / norm.num_batches_tracked)
 
 
 def _unseen_by_autograd(buffer: Vector) -> AbstractContextManager[object]:

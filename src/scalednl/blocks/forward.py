@@ -13,8 +13,9 @@ from scalednl.ops.attention import attention_scale, nonlocal_attention
 from scalednl.ops.costs import BlockState
 from scalednl.ops.gram.mixing import Projections
 from scalednl.ops.layout import Maps, multiplies_in_fp16, pixel_count
+from scalednl.ops.masks import Count, Mask, count_pixels, shown
 from scalednl.ops.planner import Choice
-from scalednl.options import CONVOLUTIONS, Attention, KeyPool, Memory, View
+from scalednl.options import CONVOLUTIONS, Attention, Center, KeyPool, Memory, View
 
 POOL_KERNELS = {1: (2,), 2: (2, 2), 3: (1, 2, 2)}
 """How keys are pooled over each number of dimensions: in space, never in time"""
@@ -37,16 +38,23 @@ class Parts(NamedTuple):
                 return weight
         return None
 
-    def projections(self, options: dict[str, Any], keys: int) -> Projections:
+    def projections(self, options: dict[str, Any], keys: Count) -> Projections:
         """The matrices of the convolutions, and the factor for this many keys."""
         theta, phi, g, out = (part.weight.flatten(1) for part in self[:4])  # type: ignore[operator]
         heads = options["heads"]
-        width = theta.shape[0] // heads
+        count = keys.clamp_min(1) if isinstance(keys, Tensor) else keys
         return Projections(
             *(theta, phi, g, out),
             *(self.theta.bias, self.phi.bias, self.g.bias),  # type: ignore[arg-type]
             heads=heads,
-            factor=attention_scale(options["attention"], keys, width, options["scale"]),
+            factor=attention_scale(
+                options["attention"],
+                count,
+                theta.shape[0] // heads,
+                options["scale"],
+                options["reference_pixels"],
+            ),
+            center=options["center"],
         )
 
 
@@ -62,6 +70,9 @@ def block_state(
     training: bool,
     norm_training: bool | None = None,
     memory: Memory,
+    center: Center | None = None,
+    masked: bool = False,
+    other_keys: bool = False,
 ) -> BlockState:
     """What the cost and the order of a block with these parts depend on, as they are now.
 
@@ -81,12 +92,17 @@ def block_state(
         memory=memory,
         itemsize=(torch.float32 if weight is None else weight.dtype).itemsize,
         fp16=weight is not None and multiplies_in_fp16(weight),
+        center=center,
+        masked=masked,
+        other_keys=other_keys,
     )
 
 
-def embed(x: Maps, parts: Parts, key_pool: KeyPool | None) -> tuple[Tensor, Tensor, Tensor]:
-    """theta, phi and g of x as maps; phi and g with pooled keys where `key_pool` is set."""
-    keys = pool(x, key_pool, "before")
+def embed(
+    x: Maps, parts: Parts, key_pool: KeyPool | None, keys: folding.KeyMaps | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """theta of x, and phi and g of the keys, x itself if None, pooled where `key_pool` is set."""
+    keys = pool(x if keys is None else keys, key_pool, "before")
     theta, phi, g = parts.theta(x), parts.phi(keys), parts.g(keys)
     return theta, pool(phi, key_pool, "after"), pool(g, key_pool, "after")
 
@@ -96,22 +112,50 @@ def forward(
     parts: Parts,
     choice: Choice,
     *,
+    keys: folding.KeyMaps | None = None,
+    mask: Mask | None = None,
+    key_mask: folding.KeyMask | None = None,
     key_pool: KeyPool | None,
     memory: Memory,
     **options: Any,
 ) -> Maps:
-    """x + norm(out(y)) by the chosen order; `options` are those of `nonlocal_attention`."""
+    """x + norm(out(y)) by the chosen order; `options` are those of `nonlocal_attention`.
+
+    `keys` None are the pixels of x where `mask` is True.
+    """
     order, fold = choice
-    if order in ("gram", "rank_one"):
-        keys = pool(x, key_pool, "before")
-        w = parts.projections(options, pixel_count(keys.shape[2:]))
-        out_bias: Tensor | None = parts.out.bias  # type: ignore[assignment]
-        if order == "rank_one":
-            return folding.add_rank_one(x, keys, parts.theta, parts.phi, w, out_bias, parts.norm)
-        pooled = None if key_pool is None else keys
-        return folding.add_gram(x, pooled, w, out_bias, parts.norm, fold=fold, memory=memory)
-    y = nonlocal_attention(*embed(x, parts, key_pool), order=order, **options)
-    return folding.add_projected(x, y, parts.out, parts.norm)
+    if keys is None:
+        key_mask = mask
+    else:
+        keys = shown(keys, key_mask)
+    if order == "gram":
+        pooled = keys if key_pool is None else pool(x if keys is None else keys, key_pool, "before")
+        w = parts.projections(options, _count(x if pooled is None else pooled, key_mask))
+        return folding.add_gram(
+            *(x, pooled, w, parts.out.bias, parts.norm),  # type: ignore[arg-type]
+            mask=mask,
+            key_mask=key_mask,
+            fold=fold,
+            memory=memory,
+        )
+    queries = shown(x, mask)
+    if order == "rank_one":
+        pooled = pool(queries if keys is None else keys, key_pool, "before")
+        w = parts.projections(options, _count(pooled, key_mask))
+        return folding.add_rank_one(
+            *(x, queries, pooled, parts.theta, parts.phi, w, parts.out.bias, parts.norm),  # type: ignore[arg-type]
+            mask=mask,
+            key_mask=key_mask,
+        )
+    embedded = embed(queries, parts, key_pool, keys)
+    y = nonlocal_attention(*embedded, order=order, key_mask=key_mask, **options)
+    return folding.add_projected(x, y, parts.out, parts.norm, mask)
+
+
+def _count(keys: folding.KeyMaps, key_mask: folding.KeyMask | None) -> Count:
+    if key_mask is None:
+        return pixel_count(keys.shape[2:])
+    return count_pixels(key_mask, keys.dtype)
 
 
 def key_space(space: tuple[int, ...], key_pool: KeyPool | None) -> tuple[int, ...]:

@@ -1,6 +1,5 @@
 """The non-local block: one module for every attention, view and order, in 1 to 3 dimensions."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
@@ -8,26 +7,36 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
-from scalednl.blocks import folding
-from scalednl.blocks.checks import check_assignment, check_input, check_shape, warn_of_dead_block
-from scalednl.blocks.forward import POOL_KERNELS, Parts, block_state, embed, forward, key_space
+from scalednl.blocks.apply_moments import add_moments
+from scalednl.blocks.checks import (
+    check_assignment,
+    check_input,
+    check_keys_and_masks,
+    warn_of_dead_block,
+)
+from scalednl.blocks.folding import MODULES, KeyMaps, KeyMask
+from scalednl.blocks.forward import Parts, block_state, embed, forward
 from scalednl.blocks.init import draw, made_norm, reset_as_made, reset_log, reset_norm, start
+from scalednl.blocks.optional_state import load_optional, note_pixels
+from scalednl.blocks.planning import check_planned, choice_of, plan_of
 from scalednl.blocks.tracing import fx_node, refuse_torchscript
 from scalednl.config import NonLocalConfig
 from scalednl.ops.attention import attention_map
 from scalednl.ops.costs import BlockState
-from scalednl.ops.layout import Maps, pixel_count
+from scalednl.ops.layout import Maps, accumulation_dtype
+from scalednl.ops.masks import Mask
 from scalednl.ops.moments import Moments
-from scalednl.ops.planner import Choice, Plan, choose, make_plan
+from scalednl.ops.planner import Choice, Plan
 from scalednl.options import (
     Attention,
     Bias,
+    Center,
     KeyPool,
     Memory,
     Order,
+    ReferencePixels,
     View,
     biased,
     check_positive,
@@ -75,6 +84,12 @@ class NonLocalBlock(nn.Module):
             directions is tested fairly only with a temperature.
         key_pool: max-pool the keys by 2, "before" or "after" phi and g; the release does not.
         memory: "lean" keeps few bytes for backward and recomputes the rest. May be set later.
+        center: "keys" subtracts from phi its mean over the keys, so that rows of A sum to 0 and a
+            vector added to all keys changes nothing, as with softmax; "keys+mean" adds 1/N to A, so
+            that they sum to 1 and y contains the mean of g. None, the paper's form, does neither.
+        reference_pixels: R: A has sqrt(R / d) / N in the place of 1 / sqrt(N d), which is the same
+            at N = R keys and does not grow with the size of the map. A number; or "running", the
+            number seen in training, for use in evaluation; or None, the paper's form.
         device: where the weights are made, as in torch.nn; from "meta", `to_empty` and then
             `reset_parameters` start the block.
         dtype: that of the weights.
@@ -107,6 +122,8 @@ class NonLocalBlock(nn.Module):
         softmax_scale: str | float = "embed",
         key_pool: KeyPool | None = None,
         memory: Memory = "auto",
+        center: Center | None = None,
+        reference_pixels: ReferencePixels | None = None,
         device: torch.device | str | int | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -119,15 +136,18 @@ class NonLocalBlock(nn.Module):
         NonLocalConfig(
             *(attention, view, heads, width, init, "auto"),
             *(bias, norm, norm_init, scale, softmax_scale, key_pool),
+            center=center,
+            reference_pixels=reference_pixels,
         )
         self.channels, self.embed_channels, self.heads = channels, width, heads
         self.attention, self.view, self.scale = attention, view, scale
         self.softmax_scale, self.key_pool = softmax_scale, key_pool
+        self.center, self.reference_pixels = center, reference_pixels
         self.init, self.norm_init = init, norm_init
         self.order, self.memory = order, memory
 
         factory: dict[str, Any] = {"device": device, "dtype": dtype}
-        convolution, batch_norm = folding.MODULES[self.dims]
+        convolution, batch_norm = MODULES[self.dims]
         names = biased(bias)
         self.theta: _ConvNd = convolution(channels, width, 1, bias="theta" in names, **factory)
         self.phi: _ConvNd = convolution(channels, width, 1, bias="phi" in names, **factory)
@@ -139,6 +159,11 @@ class NonLocalBlock(nn.Module):
         self.log_softmax_scale: nn.Parameter | None = None
         if softmax_scale == "learned":
             self.log_softmax_scale = nn.Parameter(torch.empty(heads, **factory))
+        self.running_pixels: Tensor | None
+        running = None
+        if reference_pixels == "running":
+            running = torch.zeros((), dtype=torch.int64, device=device)
+        self.register_buffer("running_pixels", running)
         warn_of_dead_block(init)
         self._start()
 
@@ -159,30 +184,57 @@ class NonLocalBlock(nn.Module):
             start(self.norm, partial(reset_norm, gamma=self.norm_init))
         if self.log_softmax_scale is not None:
             reset_log(self.log_softmax_scale, (self.embed_channels // self.heads) ** -0.5)
+        if self.running_pixels is not None:
+            nn.init.zeros_(self.running_pixels)
 
-    def forward(self, x: Maps) -> Maps:
-        """z, of the shape and memory layout of x."""
-        if (node := fx_node(self, x)) is not None:
+    def forward(
+        self,
+        x: Maps,
+        *,
+        mask: Mask | None = None,
+        keys: KeyMaps | None = None,
+        key_mask: KeyMask | None = None,
+    ) -> Maps:
+        """z, of the shape and memory layout of x.
+
+        Args:
+            x: (batch, channels, *space).
+            mask: (batch, *space), True at pixels that exist. The others are no keys, are not in
+                batch norm's statistics, and z = x there.
+            keys: another map of as many channels, of any size, that x attends to instead of itself.
+            key_mask: the mask of `keys`.
+        """
+        given = {"mask": mask, "keys": keys, "key_mask": key_mask}
+        if (node := fx_node(self, x, **given)) is not None:
             return node
-        self._check(x)
+        self._check(x, **given)
+        options = self.attention_options()
+        if self.running_pixels is not None and self.training:
+            shape, seen = (x.shape, mask) if keys is None else (keys.shape, key_mask)
+            note_pixels(self.running_pixels, shape, self.key_pool, seen)
         return forward(
             x,
             self._parts,
-            self.choice(x.shape),
+            self.choice(x.shape, None if keys is None else keys.shape, masked=mask is not None),
+            **given,
             key_pool=self.key_pool,
             memory=self.memory,
-            **self.attention_options(),
+            **options,
         )
 
-    def embed(self, x: Maps) -> tuple[Tensor, Tensor, Tensor]:
-        """theta, phi and g of x as maps; phi and g with pooled keys where `key_pool` is set."""
-        self._check(x)
-        return embed(x, self._parts, self.key_pool)
+    def embed(self, x: Maps, keys: KeyMaps | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """theta of x, and phi and g of `keys`, x if None, as maps; pooled where `key_pool` is set.
+
+        With masks, values of pixels that do not exist are to be left out by the caller.
+        """
+        self._check(x, keys=keys)
+        return embed(x, self._parts, self.key_pool, keys)
 
     def attention_options(self) -> dict[str, Any]:
         """The keyword arguments with which `scalednl.functional` computes this block's attention.
 
-        A learned temperature is the tensor that it is now, one number per head.
+        A learned temperature is the tensor that it is now, one number per head, and the running
+        number of pixels, in evaluation, a tensor too.
         """
         temperature: float | Tensor | None = None
         if self.log_softmax_scale is not None:
@@ -197,15 +249,37 @@ class NonLocalBlock(nn.Module):
             "view": self.view,
             "scale": self.scale,
             "softmax_scale": temperature,
+            "center": self.center,
+            "reference_pixels": self._reference(),
         }
 
-    def attention_map(self, x: Maps) -> Float[Tensor, "batch heads pixels keys"]:
+    def _reference(self) -> float | Tensor | None:
+        """R of the attention now; None is the number of keys."""
+        running = self.running_pixels
+        if running is None:
+            return None if self.reference_pixels is None else float(self.reference_pixels)
+        # In training the reference is the map itself, as batch norm's statistics are its own.
+        if self.training:
+            return None
+        return running.to(accumulation_dtype(self.dtype or torch.float32))
+
+    def attention_map(
+        self,
+        x: Maps,
+        *,
+        mask: Mask | None = None,
+        keys: KeyMaps | None = None,
+        key_mask: KeyMask | None = None,
+    ) -> Float[Tensor, "batch heads pixels keys"]:
         """A of every head with every factor in it: y = A g, whatever the order.
 
-        Rows are queries and columns keys, both in row-major order of the image.
+        Rows are queries and columns keys, both in row-major order of the image. Columns of keys
+        that do not exist are 0; rows of such queries mean nothing.
         """
-        theta, phi, _ = self.embed(x)
-        return attention_map(theta, phi, **self.attention_options())
+        self._check(x, mask=mask, keys=keys, key_mask=key_mask)
+        theta, phi, _ = self.embed(x, keys)
+        key_mask = mask if keys is None else key_mask
+        return attention_map(theta, phi, key_mask=key_mask, **self.attention_options())
 
     @property
     def dtype(self) -> torch.dtype | None:
@@ -215,7 +289,9 @@ class NonLocalBlock(nn.Module):
             return weight.dtype
         return next((parameter.dtype for parameter in self.parameters()), None)
 
-    def state(self, training: bool | None = None) -> BlockState:
+    def state(
+        self, training: bool | None = None, *, masked: bool = False, other_keys: bool = False
+    ) -> BlockState:
         """What the block's cost and order depend on, as it is now.
 
         `training` None is the mode it is in; of another mode, the norm is assumed to be in it too.
@@ -228,54 +304,73 @@ class NonLocalBlock(nn.Module):
             training=self.training if training is None else training,
             norm_training=None if training in (None, self.training) else training,
             memory=self.memory,
+            center=self.center,
+            masked=masked,
+            other_keys=other_keys,
         )
 
-    def choice(self, shape: Sequence[int]) -> Choice:
-        """The order that an input of this shape is computed in now, and whether the norm folds."""
-        return choose(self.state(), self.order, pixel_count(shape[2:]))
+    def choice(
+        self,
+        shape: Sequence[int],
+        key_shape: Sequence[int] | None = None,
+        *,
+        masked: bool = False,
+    ) -> Choice:
+        """The order that an input of this shape is computed in now, and whether the norm folds.
 
-    def plan(self, shape: Sequence[int], training: bool | None = None) -> Plan:
+        `key_shape` is that of other keys, `masked` whether there is a mask of x.
+        """
+        state = self.state(masked=masked, other_keys=key_shape is not None)
+        return choice_of(state, self.order, shape, key_shape)
+
+    def plan(
+        self,
+        shape: Sequence[int],
+        training: bool | None = None,
+        *,
+        key_shape: Sequence[int] | None = None,
+        masked: bool = False,
+    ) -> Plan:
         """What each order would cost on an input of this shape, and which one is chosen.
 
-        Printed, it is a small table. `training` None is the mode that the block is in now.
+        Printed, it is a small table. `training` None is the mode that the block is in now;
+        `key_shape` is that of other keys, `masked` whether there is a mask of x.
         """
-        shape = tuple(shape)
-        if not all(isinstance(size, int) and size > 0 for size in shape):
-            raise ValueError(f"plan takes the shape of an input, such as x.shape, but got {shape}")
-        check_shape(type(self).__name__, shape, self.channels, self.dims)
-        return make_plan(
-            self.state(training),
-            self.order,
-            batch=shape[0],
-            pixels=pixel_count(shape[2:]),
-            keys=pixel_count(key_space(shape[2:], self.key_pool)),
-        )
+        for given in (shape, shape if key_shape is None else key_shape):
+            check_planned(type(self).__name__, given, self.channels, self.dims)
+        state = self.state(training, masked=masked, other_keys=key_shape is not None)
+        return plan_of(state, self.order, shape, key_shape)
 
-    def apply_moments(self, x: Maps, moments: Moments, *, update_norm: bool = True) -> Maps:
+    def apply_moments(
+        self,
+        x: Maps,
+        moments: Moments,
+        *,
+        mask: Mask | None = None,
+        update_norm: bool = True,
+    ) -> Maps:
         """z of a tile that attends to every pixel `moments` has seen: as if cut out of the result.
 
-        In training mode batch norm uses the statistics of all those pixels too. They enter its
-        running statistics once per call, unless `update_norm` is False: leave it True for one tile.
+        Where `mask` is False, z = x. In training mode batch norm uses the statistics of all those
+        pixels too. They enter its running statistics once per call, unless `update_norm` is False:
+        leave it True for one tile.
         """
-        self._check(x)
-        norm = self.norm
+        self._check(x, mask=mask)
         reason = self.state().orders()["gram"]
         if self.key_pool is not None:
             reason = "key_pool would have to pool across the borders of tiles"
-        if reason := reason or folding.reason_against_moments(norm, moments.reduced):
-            raise ValueError(f"apply_moments cannot be used: {reason}")
-        assert norm is None or isinstance(norm, _BatchNorm)
-        keys = moments.key_moments()
-        if keys.scatter.shape[:2] != (x.shape[1], x.shape[0]):
-            raise ValueError(f"x of shape {tuple(x.shape)} does not fit {moments}")
-        w = self._parts.projections(self.attention_options(), keys.pixels)
-        return folding.add_moments(x, keys, w, self.out.bias, norm, update_norm=update_norm)
+        return add_moments(
+            *(x, moments, self._parts, self.attention_options(), reason),
+            mask=mask,
+            update_norm=update_norm,
+        )
 
     def extra_repr(self) -> str:
         """The options that differ from a plain scaled block, after those that always matter."""
         words = [f"{self.channels}, attention={self.attention!r}, heads={self.heads}"]
         words.append(f"order={str(self.order)!r}")
         usual = {"view": "base", "key_pool": None, "scale": True, "softmax_scale": "embed"}
+        usual |= {"center": None, "reference_pixels": None}
         for name, value in {**usual, "embed_channels": self.channels, "memory": "auto"}.items():
             if getattr(self, name) != value:
                 words.append(f"{name}={getattr(self, name)!r}")
@@ -285,10 +380,24 @@ class NonLocalBlock(nn.Module):
         check_assignment(self, name, value)
         super().__setattr__(name, value)
 
-    def _check(self, x: Tensor) -> None:
+    def _check(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        keys: Tensor | None = None,
+        key_mask: Tensor | None = None,
+    ) -> None:
         if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
             refuse_torchscript(self)
-        check_input(type(self).__name__, x, self.channels, self.dims, self.dtype)
+        name = type(self).__name__
+        check_input(name, x, self.channels, self.dims, self.dtype)
+        if not (mask is None is keys is key_mask):
+            check_keys_and_masks(
+                *(name, x, keys, mask, key_mask),
+                channels=self.channels,
+                key_pool=self.key_pool,
+                norm=self.norm,
+            )
 
     def __prepare_scriptable__(self) -> NoReturn:
         refuse_torchscript(self)
@@ -298,46 +407,20 @@ class NonLocalBlock(nn.Module):
         return Parts(self.theta, self.phi, self.g, self.out, self.norm)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        # A learned temperature is the one weight that not every variant has: a block without it
-        # drops the one it is given, a block with it keeps its own where none is given.
-        key = f"{prefix}log_softmax_scale"
-        own = self.log_softmax_scale
-        if own is None and state_dict.pop(key, None) is not None and self.attention == "softmax":
-            warnings.warn(
-                f"{key} is dropped: this block has softmax_scale={self.softmax_scale!r}, so it "
-                'computes another function than the one saved; make it with "learned"',
-                stacklevel=2,
-            )
-        super()._load_from_state_dict(state_dict, prefix, *args)
-        _metadata, _strict, missing_keys, *_ = args
-        if own is not None and key in missing_keys and not own.is_meta:
-            missing_keys.remove(key)
+        lost = {}
+        if self.attention == "softmax":
+            lost["log_softmax_scale"] = f"softmax_scale={self.softmax_scale!r}, not 'learned'"
+        if self.attention == "scaled":
+            lost["running_pixels"] = f"reference_pixels={self.reference_pixels!r}, not 'running'"
+        load_optional(self, lost, super()._load_from_state_dict, state_dict, prefix, *args)
 
     if TYPE_CHECKING:
 
-        def __call__(self, x: Tensor) -> Tensor: ...  # noqa: D102
-
-
-class NonLocal1d(NonLocalBlock):
-    """A non-local block over (batch, channels, length)."""
-
-    dims = 1
-    pool_kernel = POOL_KERNELS[1]
-
-
-class NonLocal2d(NonLocalBlock):
-    """A non-local block over (batch, channels, height, width)."""
-
-    dims = 2
-    pool_kernel = POOL_KERNELS[2]
-
-
-class NonLocal3d(NonLocalBlock):
-    """A non-local block over (batch, channels, time, height, width); keys pool in space only."""
-
-    dims = 3
-    pool_kernel = POOL_KERNELS[3]
-
-
-for _block in (NonLocal1d, NonLocal2d, NonLocal3d):
-    _block.__doc__ = f"{_block.__doc__}\n\n    {NonLocalBlock.__doc__}"
+        def __call__(  # noqa: D102
+            self,
+            x: Tensor,
+            *,
+            mask: Tensor | None = None,
+            keys: Tensor | None = None,
+            key_mask: Tensor | None = None,
+        ) -> Tensor: ...

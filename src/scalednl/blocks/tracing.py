@@ -6,7 +6,7 @@ from torch import nn
 from torch.fx import Proxy
 
 
-def fx_node(module: nn.Module, x: Any) -> Any:
+def fx_node(module: nn.Module, x: Any, **named: Any) -> Any:
     """The module's result as one node of the fx graph that x is traced into; None if x is no proxy.
 
     A proxy has no shape, from which a block picks its order. This works with the tracer of any
@@ -19,7 +19,8 @@ def fx_node(module: nn.Module, x: Any) -> Any:
             f"torch.fx treats a {type(module).__name__} as one node, so it cannot be traced alone: "
             "trace the network around it, or use torch.export.export"
         )
-    return x.tracer.create_proxy("call_module", path, (x,), {})
+    given = {name: value for name, value in named.items() if value is not None}
+    return x.tracer.create_proxy("call_module", path, (x,), given)
 
 
 def refuse_torchscript(block: nn.Module) -> NoReturn:

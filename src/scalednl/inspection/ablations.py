@@ -74,7 +74,7 @@ def ablate(block: NonLocalBlock, x: Maps, ablation: Ablation) -> Maps:
     if ablation in VIEW_ABLATIONS:
         y = seen.attended(view=ablation)
     elif ablation == "rank_one":
-        y = _rank_one(seen.factors, seen.g)
+        y = _rank_one(seen.factors.as_product(), seen.g)
     elif ablation == "uniform":
         y = _uniform(seen.factors, seen.g)
     elif ablation == "column_mean":

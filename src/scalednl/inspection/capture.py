@@ -7,18 +7,19 @@ input of each block is embedded a second time, and maps are computed from that o
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from scalednl.blocks import NonLocalBlock
 from scalednl.inspection.factors import Factors
-from scalednl.ops.attention import attention_scale, nonlocal_attention
+from scalednl.ops.attention import attention_scale, centred, nonlocal_attention
 from scalednl.ops.layout import Maps, accumulation_dtype, full_precision, pixel_rows, rows_to_maps
+from scalednl.ops.masks import shown
 from scalednl.ops.views import Heads, apply_view, merge_heads, split_heads
 
 Keys = Float[Tensor, "batch heads keys width"]
@@ -43,19 +44,62 @@ class BlockAttention:
     query_size: tuple[int, ...]
     """Height and width of the map of queries; for others than images all their sizes"""
     key_size: tuple[int, ...]
+    mask: Bool[Tensor, "batch pixels"] | None = None
+    """The queries that exist; None: all"""
+    key_mask: Bool[Tensor, "batch keys"] | None = None
+    """The keys that exist; None: all"""
 
     @cached_property
     def factors(self) -> Factors:
         """The maps of all images and heads by their factors."""
+        if self.key_mask is not None or self.mask is not None:
+            raise ValueError(
+                f"{self.name} was called with a mask, so its images have different numbers of "
+                "pixels: use alone(image).factors"
+            )
+        return self._factors(None)
+
+    def alone(self, image: int) -> "BlockAttention":
+        """The attention of one image without the pixels that do not exist, as one long row.
+
+        Maps and scores are those of the image called by itself.
+        """
+        self._check("image", image, self.theta.shape[0])
+        theta, phi, g = (v[image : image + 1] for v in (self.theta, self.phi, self.g))
+        query_size, key_size = self.query_size, self.key_size
+        if self.mask is not None:
+            theta = theta[:, :, self.mask[image]]
+            query_size = (theta.shape[2],)
+        if self.key_mask is not None:
+            phi, g = phi[:, :, self.key_mask[image]], g[:, :, self.key_mask[image]]
+            key_size = (phi.shape[2],)
+        return BlockAttention(self.name, self.block, theta, phi, g, query_size, key_size)
+
+    def _factors(self, exist: Bool[Tensor, " keys"] | None) -> Factors:
         options = self.block.attention_options()
-        softmax, view = options["attention"] == "softmax", options["view"]
-        keys, width = self.phi.shape[2:]
-        f = attention_scale(options["attention"], keys, width, options["scale"])
+        softmax, view, center = (
+            options["attention"] == "softmax",
+            options["view"],
+            options["center"],
+        )
+        count, width = self.phi.shape[2:]
+        if exist is not None:
+            count = max(1, int(exist.sum()))
+        f = attention_scale(
+            *(options["attention"], count, width, options["scale"], options["reference_pixels"])
+        )
         if softmax:
             f = width**-0.5 if options["softmax_scale"] is None else options["softmax_scale"]
         factor = torch.as_tensor(f, dtype=self.phi.dtype, device=self.phi.device).detach()
         factor = factor.expand(self.phi.shape[:2])
-        return Factors(apply_view(self.theta, view), apply_view(self.phi, view), factor, softmax)
+        phi = apply_view(self.phi, view)
+        if center is not None:
+            phi = centred(phi, count, None if exist is None else exist[None, None, None])
+        return Factors(
+            *(apply_view(self.theta, view), phi, factor, softmax),
+            mean_added=center == "keys+mean",
+            exist=exist,
+        )
 
     def attended(
         self, theta: Heads | None = None, phi: Keys | None = None, **options: Any
@@ -67,6 +111,7 @@ class BlockAttention:
             rows_to_maps(merge_heads(phi), self.key_size),
             rows_to_maps(merge_heads(self.g), self.key_size),
             **{**self.block.attention_options(), **options},
+            key_mask=None if self.key_mask is None else self.key_mask.unflatten(1, self.key_size),
         )
         return split_heads(pixel_rows(y), self.block.heads)
 
@@ -115,15 +160,19 @@ class BlockAttention:
         return index
 
     def _one(self, image: int, head: int) -> Factors:
-        for what, value, count in (
-            ("image", image, self.theta.shape[0]),
-            ("head", head, self.theta.shape[1]),
-        ):
-            if not 0 <= value < count:
-                raise ValueError(
-                    f"{what} {value} does not exist: {self.name} has {what}s 0 to {count - 1}"
-                )
-        return self.factors.at(image, head)
+        self._check("image", image, self.theta.shape[0])
+        self._check("head", head, self.theta.shape[1])
+        if self.key_mask is None:
+            return (self.factors if self.mask is None else self._factors(None)).at(image, head)
+        one = slice(image, image + 1)
+        found = replace(self, theta=self.theta[one], phi=self.phi[one], g=self.g[one])
+        return found._factors(self.key_mask[image]).at(0, head)
+
+    def _check(self, what: str, value: int, count: int) -> None:
+        if not 0 <= value < count:
+            raise ValueError(
+                f"{what} {value} does not exist: {self.name} has {what}s 0 to {count - 1}"
+            )
 
 
 class Capture:
@@ -214,25 +263,41 @@ def find_block(names: Sequence[str], block: int | str) -> str:
     raise ValueError(f"block {block} does not exist: there are {listed}")
 
 
-def observe(block: NonLocalBlock, x: Tensor, name: str = "") -> BlockAttention:
+def observe(
+    block: NonLocalBlock,
+    x: Tensor,
+    name: str = "",
+    *,
+    mask: Tensor | None = None,
+    keys: Tensor | None = None,
+    key_mask: Tensor | None = None,
+) -> BlockAttention:
     """What a block attends to in x, by its embeddings, without gradients.
 
     They are as autocast makes them; the gram order computes without autocast, so they do too.
     """
-    gram = block.choice(x.shape).order == "gram"
+    key_shape = None if keys is None else keys.shape
+    gram = block.choice(x.shape, key_shape, masked=mask is not None).order == "gram"
+    key_mask = mask if keys is None else key_mask
     with torch.no_grad(), full_precision(x) if gram else nullcontext():
-        theta, phi, g = block.embed(x.to(block.dtype or x.dtype) if gram else x)
+        dtype = (block.dtype or x.dtype) if gram else x.dtype
+        if keys is not None:
+            keys = shown(keys.to(dtype), key_mask)
+        theta, phi, g = block.embed(shown(x.to(dtype), mask), keys)
     sizes = tuple(theta.shape[2:]), tuple(phi.shape[2:])
+    masks = (None if m is None else m.flatten(1) for m in (mask, key_mask))
     theta, phi, g = (
         split_heads(pixel_rows(value), block.heads).to(accumulation_dtype(value.dtype))
         for value in (theta, phi, g)
     )
-    return BlockAttention(name, block, theta, phi, g, *sizes)
+    return BlockAttention(name, block, theta, phi, g, *sizes, *masks)
 
 
 def _watch(block: NonLocalBlock, name: str, seen: Capture) -> Any:
     def keep(_: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], __: Tensor) -> None:
-        seen.add(observe(block, inputs[0] if inputs else named["x"], name))
+        given = dict(named)
+        x = inputs[0] if inputs else given.pop("x")
+        seen.add(observe(block, x, name, **given))
 
     # A hook on the block, not on its convolutions: those would take it out of the gram order.
     return block.register_forward_hook(keep, with_kwargs=True)

@@ -5,7 +5,7 @@ Whatever needs entries gets them some rows at a time.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float
@@ -25,13 +25,16 @@ class Factors:
     """A_ij = f theta_i . phi_j, or softmax_j of it; any number of maps side by side.
 
     theta and phi are as the attention sees them: of length 1 for the view "magnitude", unit vectors
-    for "direction".
+    for "direction", phi minus its mean where keys are centred. `mean_added` says whether A has 1 /
+    keys in addition. Keys outside `exist` do not exist: their columns are 0.
     """
 
     theta: Float[Tensor, "*maps queries seen"]
     phi: Float[Tensor, "*maps keys seen"]
     factor: Float[Tensor, "*maps"]
     softmax: bool
+    mean_added: bool = False
+    exist: Bool[Tensor, " keys"] | None = None
 
     @property
     def queries(self) -> int:
@@ -57,7 +60,31 @@ class Factors:
         """A of these queries, of every map."""
         chosen = self.theta[..., queries if isinstance(queries, slice) else list(queries), :]
         logits = (chosen * self.factor[..., None, None]) @ self.phi.mT
-        return logits.softmax(-1) if self.softmax else logits
+        hidden = None if self.exist is None else ~self.exist
+        if self.softmax:
+            if hidden is not None and not hidden.all():
+                logits = logits.masked_fill(hidden, float("-inf"))
+            a = logits.softmax(-1)
+        else:
+            a = logits + self.added
+        return a if hidden is None else a.masked_fill(hidden, 0)
+
+    @property
+    def added(self) -> float:
+        """What every entry has in addition to f theta_i . phi_j."""
+        if not self.mean_added:
+            return 0.0
+        return 1 / max(1, self.keys if self.exist is None else int(self.exist.sum()))
+
+    def as_product(self) -> "Factors":
+        """The same maps without softmax as a product alone: what is added is one more channel."""
+        if not self.mean_added:
+            return self
+        more = self.phi.new_full((*self.phi.shape[:-1], 1), self.added)
+        ones = self.theta.new_ones((*self.theta.shape[:-1], 1)) / self.factor[..., None, None]
+        return Factors(
+            torch.cat([self.theta, ones], -1), torch.cat([self.phi, more], -1), self.factor, False
+        )
 
     def chunks(self) -> Iterator[RowsOfMap]:
         """All rows in order, so many at a time that they stay small."""
@@ -83,7 +110,7 @@ class Factors:
         step = max(1, CHUNK // self.entries)
         for first in range(0, len(factor), step):
             part = slice(first, first + step)
-            yield Factors(theta[part], phi[part], factor[part], self.softmax)
+            yield replace(self, theta=theta[part], phi=phi[part], factor=factor[part])
 
     def finite(self) -> Bool[Tensor, "*maps"]:
         """Which maps have finite factors only."""
@@ -94,25 +121,26 @@ class Factors:
 
     def double(self) -> "Factors":
         """The same maps in float64."""
-        vectors = (self.theta.double(), self.phi.double(), self.factor.double())
-        return Factors(*vectors, self.softmax)
+        theta, phi, factor = (v.double() for v in (self.theta, self.phi, self.factor))
+        return replace(self, theta=theta, phi=phi, factor=factor)
 
     def row_mean(self) -> Float[Tensor, "*maps queries"]:
         """mean_j A_ij: without softmax f theta_i . mean(phi), with softmax 1 / keys."""
         if self.softmax:
             return self.theta.new_full(self.theta.shape[:-1], 1 / self.keys)
         mean = self.phi.mean(-2, keepdim=True) * self.factor[..., None, None]
-        return (self.theta @ mean.mT).squeeze(-1)
+        return (self.theta @ mean.mT).squeeze(-1) + self.added
 
     def column_mean(self) -> KeyMean:
         """mean_i A_ij, what each key gets on average: without softmax f mean(theta) . phi_j."""
         if not self.softmax:
             mean = self.theta.mean(-2, keepdim=True) * self.factor[..., None, None]
-            return (mean @ self.phi.mT).squeeze(-2)
+            return (mean @ self.phi.mT).squeeze(-2) + self.added
         total = sum(rows.sum(-2, dtype=torch.float64) for rows in self.chunks())
         assert isinstance(total, Tensor)
         return (total / self.queries).to(self.theta.dtype)
 
     def at(self, *index: int) -> "Factors":
         """One of the maps."""
-        return Factors(self.theta[index], self.phi[index], self.factor[index], self.softmax)
+        theta, phi, factor = self.theta[index], self.phi[index], self.factor[index]
+        return replace(self, theta=theta, phi=phi, factor=factor)

@@ -5,6 +5,8 @@ follow from matrices of d x d, d being the channels of a head, and no map is for
 the maps are formed once, a few at a time.
 """
 
+from dataclasses import replace
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -27,11 +29,11 @@ SOFTMAX_ONLY = ("top_keys_share", "effective_keys", "effective_key_share")
 def score_maps(maps: Factors) -> dict[str, Score]:
     """All scores by name; NaN for a map whose numbers are not finite."""
     finite = maps.finite()
-    maps = Factors(
-        torch.where(finite[..., None, None], maps.theta, 0),
-        torch.where(finite[..., None, None], maps.phi, 0),
-        torch.where(finite, maps.factor, 0),
-        maps.softmax,
+    maps = replace(
+        maps,
+        theta=torch.where(finite[..., None, None], maps.theta, 0),
+        phi=torch.where(finite[..., None, None], maps.phi, 0),
+        factor=torch.where(finite, maps.factor, 0),
     )
     share = key_share(maps)
     of_map = _softmax_scores(maps) if maps.softmax else _linear_scores(maps, share)
@@ -128,7 +130,7 @@ def _linear_scores(maps: Factors, share: Score) -> dict[str, Score]:
     return {
         "vertical_share": share,
         "query_dependence": _dependence(total, present.sum((-2, -1))),
-        "rank_one_energy": rank_one(wide).energy,
+        "rank_one_energy": rank_one(wide.as_product()).energy,
     }
 
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 
-def bytes_kept(module: nn.Module, x: Tensor) -> int:
+def bytes_kept(module: nn.Module, x: Tensor, **named: Tensor) -> int:
     """Bytes that one forward pass stores for backward: distinct storages, without parameters."""
     own = {p.untyped_storage().data_ptr() for p in module.parameters()}
     seen: dict[int, torch.UntypedStorage] = {}
@@ -19,7 +19,7 @@ def bytes_kept(module: nn.Module, x: Tensor) -> int:
             seen[storage.data_ptr()] = storage
 
     with torch.autograd.graph.saved_tensors_hooks(note, _never):
-        module(x)
+        module(x, **named)
     return sum(storage.nbytes() for storage in seen.values())
 
 

@@ -4,18 +4,24 @@ All take maps theta, phi, g of (batch, E, *space) and give y in theta's shape an
 `ops.gram` and `ops.rank_one` have the orders that do not form these embeddings.
 """
 
+from typing import NamedTuple
+
+import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from scalednl.ops.layout import multiplies_in_half, pixel_rows, rows_to_maps
+from scalednl.ops.layout import accumulation_dtype, multiplies_in_half, pixel_rows, rows_to_maps
+from scalednl.ops.masks import Count, check_mask, count_pixels, per_image, shown
 from scalednl.ops.views import Heads, apply_view, merge_heads, split_heads
 from scalednl.options import (
     Attention,
+    Center,
     Order,
     View,
     check_attention_options,
+    check_center,
     check_order,
     orders_of,
 )
@@ -25,18 +31,41 @@ FROM_INPUT: tuple[Order, ...] = ("gram", "rank_one")
 
 Embedding = Float[Tensor, "batch embed *space"]
 KeyEmbedding = Float[Tensor, "batch embed *keyspace"]
+KeyMask = Bool[Tensor, "batch *keyspace"]
 Queries = Float[Tensor, "batch heads pixels seen"]
 Keys = Float[Tensor, "batch heads keys seen"]
 Values = Float[Tensor, "batch heads keys width"]
 
 
-def attention_scale(attention: Attention, keys: int, width: int, scale: bool = True) -> float:
+class _Seen(NamedTuple):
+    """theta and phi as the attention sees them, head by head, and the factor before theta . phi."""
+
+    queries: Queries
+    keys: Keys
+    factor: float | Tensor
+    number: Count
+    shown: Bool[Tensor, "batch 1 1 keys"] | None
+    """The keys that exist; None where all do"""
+
+
+def attention_scale(
+    attention: Attention,
+    keys: Count,
+    width: int,
+    scale: bool = True,
+    reference_pixels: float | Tensor | None = None,
+) -> float | Tensor:
     """The factor before theta . phi without softmax; `width` is the channels of one head.
 
     Written with `**`, not math.sqrt: a symbolic `keys` must stay symbolic when exported.
     """
     if attention == "mean":
         return keys**-1.0
+    if reference_pixels is not None:
+        if isinstance(reference_pixels, Tensor):
+            # A running number of 0 has not seen any image.
+            reference_pixels = torch.where(reference_pixels > 0, reference_pixels, keys)
+        return (reference_pixels / width) ** 0.5 * keys**-1.0
     return (keys * width) ** -0.5 if scale else width**-0.5
 
 
@@ -51,30 +80,38 @@ def nonlocal_attention(
     order: Order = "auto",
     scale: bool = True,
     softmax_scale: float | Tensor | None = None,
+    center: Center | None = None,
+    reference_pixels: float | Tensor | None = None,
+    key_mask: KeyMask | None = None,
 ) -> Embedding:
     """y_i = sum_j A_ij g_j, multiplied in the given order; see `attention_map` for A.
 
     `order="auto"` is "fused" for softmax. Otherwise it is "associative", which is cheaper than
-    "quadratic" whenever there are more pixels than channels in a head. phi and g may have fewer
-    pixels (keys) than theta. `softmax_scale` is a number, or a tensor with one number per head;
-    None is 1/sqrt of the channels of one head.
+    "quadratic" whenever there are more pixels than channels in a head. phi and g may have another
+    number of pixels (keys) than theta. `softmax_scale` is a number, or a tensor with one number per
+    head; None is 1/sqrt of the channels of one head.
     """
-    _check_embeddings(theta, phi, g, softmax_scale)
-    queries, keys, factor = _seen(theta, phi, heads, attention, view, scale, softmax_scale)
+    _check_embeddings(theta, phi, g, softmax_scale, key_mask)
+    seen = _seen(
+        *(theta, phi, heads, attention, view, scale, softmax_scale),
+        *(center, reference_pixels, key_mask),
+    )
     reasons = orders_of(attention, view)
     for name in FROM_INPUT:
         reasons[name] = reasons[name] or (
             "it starts from a block's input, not from embeddings: use scalednl.NonLocal2d"
         )
     check_order(order, reasons)
-    values = split_heads(pixel_rows(g), heads)
+    values = split_heads(pixel_rows(shown(g, key_mask)), heads)
     if order == "quadratic":
-        y = _rows_times(_map(queries, keys, factor, attention), values)
+        y = _rows_times(_map(seen, attention), values)
     elif attention == "softmax":
-        y = _fused(queries, keys, values, factor)
+        y = _fused(seen, values)
     else:
-        assert not isinstance(factor, Tensor)
-        y = _associative(queries, keys, values, factor)
+        y = _associative(seen, values)
+    if center == "keys+mean":
+        total = values.sum(2, keepdim=True, dtype=accumulation_dtype(values.dtype))
+        y = y + (total / per_image(seen.number, 3)).to(y.dtype)
     return rows_to_maps(merge_heads(y), theta.shape[2:])
 
 
@@ -87,15 +124,28 @@ def attention_map(
     view: View = "base",
     scale: bool = True,
     softmax_scale: float | Tensor | None = None,
+    center: Center | None = None,
+    reference_pixels: float | Tensor | None = None,
+    key_mask: KeyMask | None = None,
 ) -> Float[Tensor, "batch heads pixels keys"]:
     """A with every factor in it, so that y = A g, head by head; rows are queries, columns keys.
 
     With theta_i, phi_j the d channels of one head and N the number of keys, A_ij is
-    theta_i . phi_j / sqrt(N d) for "scaled", theta_i . phi_j / N for "mean", and the softmax over j
-    of t theta_i . phi_j for "softmax", t being `softmax_scale` (None: 1/sqrt(d)).
+    theta_i . phi_j / sqrt(N d) for "scaled" (sqrt(R / d) / N with `reference_pixels` R),
+    theta_i . phi_j / N for "mean", and the softmax over j of t theta_i . phi_j for "softmax", t
+    being `softmax_scale` (None: 1/sqrt(d)). `center` subtracts the mean of every row, and
+    "keys+mean" adds 1/N to it. Columns of keys outside `key_mask` are 0.
     """
-    _check_embeddings(theta, phi, None, softmax_scale)
-    return _map(*_seen(theta, phi, heads, attention, view, scale, softmax_scale), attention)
+    _check_embeddings(theta, phi, None, softmax_scale, key_mask)
+    seen = _seen(
+        *(theta, phi, heads, attention, view, scale, softmax_scale),
+        *(center, reference_pixels, key_mask),
+    )
+    a = _map(seen, attention)
+    if center == "keys+mean":
+        a = a + (1 / per_image(seen.number, 3))
+    # Only an image without any key has something in its hidden columns.
+    return a if seen.shown is None else a.masked_fill(~seen.shown, 0)
 
 
 def _seen(
@@ -106,34 +156,67 @@ def _seen(
     view: View,
     scale: bool,
     softmax_scale: float | Tensor | None,
-) -> tuple[Queries, Keys, float | Tensor]:
-    """theta and phi as the attention sees them, head by head, and the factor before theta . phi."""
+    center: Center | None,
+    reference_pixels: float | Tensor | None,
+    key_mask: KeyMask | None,
+) -> _Seen:
     check_attention_options(theta.shape[1], heads, attention, view, scale)
+    check_center(center, attention)
     width = theta.shape[1] // heads
-    queries, keys = (apply_view(split_heads(pixel_rows(v), heads), view) for v in (theta, phi))
+    queries = apply_view(split_heads(pixel_rows(theta), heads), view)
+    keys = apply_view(split_heads(pixel_rows(shown(phi, key_mask)), heads), view)
+    count: Count = keys.shape[2]
+    exist = None
+    if key_mask is not None:
+        # An image without keys has y = 0, whatever the factor.
+        count = count_pixels(key_mask, phi.dtype).clamp_min(1)
+        exist = key_mask.flatten(1)[:, None, None]
+    if center is not None:
+        keys = centred(keys, count, exist)
+    if attention == "softmax":
+        factor = width**-0.5 if softmax_scale is None else softmax_scale
+    else:
+        factor = attention_scale(attention, count, width, scale, reference_pixels)
+    if isinstance(factor, Tensor):
+        # One number for all, one per head, or one per image.
+        axes = (-1, 1, 1) if attention == "softmax" else (-1, 1, 1, 1)
+        factor = factor.view(axes)
+    return _Seen(queries, keys, factor, count, exist)
+
+
+def centred(keys: Keys, count: Count, exist: Bool[Tensor, "batch 1 1 keys"] | None = None) -> Keys:
+    """Keys minus their mean; those that do not exist stay 0."""
+    total = keys.sum(2, keepdim=True, dtype=accumulation_dtype(keys.dtype))
+    keys = keys - (total / per_image(count, 3)).to(keys.dtype)
+    return keys if exist is None else keys.masked_fill(~exist.mT, 0)
+
+
+def _map(seen: _Seen, attention: Attention) -> Float[Tensor, "batch heads pixels keys"]:
+    logits = _times(seen.queries, seen.factor) @ seen.keys.mT
     if attention != "softmax":
-        return queries, keys, attention_scale(attention, keys.shape[2], width, scale)
-    return queries, keys, width**-0.5 if softmax_scale is None else softmax_scale
+        return logits
+    if seen.shown is not None:
+        logits = logits.masked_fill(~_never_empty(seen.shown), float("-inf"))
+    return logits.softmax(dim=-1)
 
 
-def _map(
-    queries: Queries, keys: Keys, factor: float | Tensor, attention: Attention
-) -> Float[Tensor, "batch heads pixels keys"]:
-    logits = _tempered(queries, factor) @ keys.mT
-    return logits.softmax(dim=-1) if attention == "softmax" else logits
+def _never_empty(exist: Bool[Tensor, "batch 1 1 keys"]) -> Bool[Tensor, "batch 1 1 keys"]:
+    """The keys that exist, all of them for an image without any: its values are zeros."""
+    return exist | ~exist.any(-1, keepdim=True)
 
 
-def _associative(queries: Queries, keys: Keys, values: Values, factor: float) -> Heads:
+def _associative(seen: _Seen, values: Values) -> Heads:
     """theta (phi^T g): the paper's method.
 
     The factor is applied to the small matrix, except for the part that half precision needs before.
     """
-    keys, factor = shared_factor(keys, keys.shape[2], factor)
-    context = (keys.mT @ values) * factor
-    return _rows_times(queries, context)
+    keys, factor = shared_factor(seen.keys, seen.keys.shape[2], seen.factor)
+    return _rows_times(seen.queries, _times(keys.mT @ values, factor))
 
 
-def shared_factor(keys: Tensor, count: int, factor: float) -> tuple[Tensor, float]:
+def shared_factor(
+    keys: Tensor, count: int, factor: float | Tensor
+) -> tuple[Tensor, float | Tensor]:
     """Take 1/sqrt(N) out of keys that are summed over in half precision, and out of the factor.
 
     The sum would leave fp16's range before the factor brings it back.
@@ -144,13 +227,15 @@ def shared_factor(keys: Tensor, count: int, factor: float) -> tuple[Tensor, floa
     return keys * root, factor / root
 
 
-def _fused(queries: Queries, keys: Keys, values: Values, temperature: float | Tensor) -> Heads:
+def _fused(seen: _Seen, values: Values) -> Heads:
     """softmax(theta phi^T) g by torch's fused kernel, which never stores the map."""
+    queries, temperature = seen.queries, seen.factor
     if isinstance(temperature, Tensor):
-        queries, temperature = _tempered(queries, temperature), 1.0
+        queries, temperature = _times(queries, temperature), 1.0
     width = values.shape[-1]
-    queries, keys, values = (_for_kernel(v, width) for v in (queries, keys, values))
-    return F.scaled_dot_product_attention(queries, keys, values, scale=temperature)
+    queries, keys, values = (_for_kernel(v, width) for v in (queries, seen.keys, values))
+    exist = None if seen.shown is None else _never_empty(seen.shown)
+    return F.scaled_dot_product_attention(queries, keys, values, attn_mask=exist, scale=temperature)
 
 
 def _for_kernel(
@@ -169,10 +254,8 @@ def _for_kernel(
     return by_pixel.transpose(1, 2)
 
 
-def _tempered(queries: Queries, temperature: float | Tensor) -> Queries:
-    if isinstance(temperature, Tensor):
-        temperature = temperature.to(queries.dtype).view(-1, 1, 1)
-    return queries * temperature
+def _times(rows: Tensor, factor: float | Tensor) -> Tensor:
+    return rows * (factor.to(rows.dtype) if isinstance(factor, Tensor) else factor)
 
 
 def _rows_times(
@@ -185,7 +268,11 @@ def _rows_times(
 
 
 def _check_embeddings(
-    theta: Tensor, phi: Tensor, g: Tensor | None, softmax_scale: float | Tensor | None
+    theta: Tensor,
+    phi: Tensor,
+    g: Tensor | None,
+    softmax_scale: float | Tensor | None,
+    key_mask: Tensor | None,
 ) -> None:
     for value in (theta, phi, phi if g is None else g):
         if value.dim() < 3:
@@ -207,6 +294,8 @@ def _check_embeddings(
         raise ValueError(
             f"softmax_scale={softmax_scale!r} must be a number, or a tensor with one per head"
         )
+    if key_mask is not None:
+        check_mask("key_mask", key_mask, phi)
 
 
 def _shapes(theta: Tensor, phi: Tensor, g: Tensor | None) -> str:

@@ -2,7 +2,7 @@
 
 Both are exact, for one image and one block: n query pixels, m keys, C channels, E embedding
 channels in heads of d = E / heads. `bytes_kept` leaves out the block's own parameters, which exist
-anyway, and vectors of one number per channel.
+anyway, vectors of one number per channel, and the masks of pixels.
 
 `work` is what the planner compares, in multiply-adds. Products with a side narrower than `NARROW`
 count as if it were that wide, because vector units then run partly empty; and every number moved
@@ -12,7 +12,7 @@ to measurements (`python -m benchmarks.planner`), and the choice is not sensitiv
 
 from typing import NamedTuple
 
-from scalednl.options import Attention, KeyPool, Memory, Order, View, orders_of
+from scalednl.options import Attention, Center, KeyPool, Memory, Order, View, orders_of
 
 MOVE = 32
 NARROW = 32
@@ -47,6 +47,11 @@ class BlockState(NamedTuple):
     """Bytes of one number of x; sums are kept in at least 4"""
     fp16: bool = False
     """Whether products are float16, so that a large embedding or branch overflows"""
+    center: Center | None = None
+    masked: bool = False
+    """Whether some pixels of x may not exist"""
+    other_keys: bool = False
+    """Whether the keys are another map than x"""
 
     def orders(self) -> dict[Order, str]:
         """Every order with the reason why this block cannot use it now, or "" where it can."""
@@ -98,7 +103,10 @@ def _embedded(s: BlockState, n: int, m: int, order: str, narrow: int) -> _Count:
     d = E // heads
     seen = 1 if s.view == "magnitude" else d
     wide, wide_seen = max(d, narrow), max(seen, narrow)
-    forward = 2 * (n + (n if s.key_pool == "after" else m)) * C * max(E, narrow)
+    embedded = m
+    if s.key_pool == "after":
+        embedded = s.key_ratio * m if s.other_keys else n
+    forward = 2 * (n + embedded) * C * max(E, narrow)
     moved = 4 * n * C + 4 * (n + m) * E
     kept = s.itemsize * (n * C + 2 * (n + m) * E)
     if order == "associative":
@@ -118,7 +126,7 @@ def _embedded(s: BlockState, n: int, m: int, order: str, narrow: int) -> _Count:
         2 * forward + middle_backward,
         moved + norm_moved,
         2 * moved + norm_moved,
-        kept + norm_kept + _kept_by_view(s, n, m, order) + _kept_by_pool(s, n, m),
+        kept + norm_kept + _kept_by_view(s, n, m, order) + _kept_by_keys(s, n, m),
     )
 
 
@@ -126,16 +134,18 @@ def _rank_one(s: BlockState, n: int, m: int, narrow: int) -> _Count:
     """The magnitude view without softmax: theta, phi, and one vector per head."""
     C, E, heads = s.channels, s.embed_channels, s.heads
     forward = (n + m) * C * (max(E, narrow) + max(heads, narrow)) + 2 * C * E
+    plus_mean = s.center == "keys+mean"
+    forward += 2 * C * E if plus_mean else 0
     moved = 3 * n * C + 2 * (n + m) * E
     norm_moved, norm_kept = _norm_apart(s, n)
     kept = s.itemsize * (n * C + (n + m) * (E + heads) + 2 * heads * C + E)
-    kept += (n + m) * heads * (max(4, s.itemsize) + 1)
+    kept += (n + m) * heads * (max(4, s.itemsize) + 1) + (C + E) * s.itemsize * plus_mean
     return _Count(
         forward,
         2 * forward,
         moved + norm_moved,
         2 * moved + norm_moved,
-        kept + norm_kept + _kept_by_pool(s, n, m),
+        kept + norm_kept + _kept_by_keys(s, n, m),
     )
 
 
@@ -146,22 +156,31 @@ def _gram(s: BlockState, n: int, m: int, fold: bool, narrow: int) -> _Count:
     forward = (n + m) * C * C + 2 * ends + 2 * middles
     moved, moved_backward = 4 * n * C, 4 * n * C + 6 * C * C
     sums = max(4, s.itemsize)
-    if s.key_pool or set(s.biased) - {"out"}:
+    if set(s.biased) - {"out"} or s.center == "keys+mean":
         return _gram_through_autograd(s, n, m, fold, forward, moved)
-    backward = 3 * n * C * C + 4 * ends + 6 * middles
+    backward = (2 * n + m) * C * C + 4 * ends + 6 * middles
     lean = s.memory == "lean"
-    kept = s.itemsize * n * C + sums * C * C
+    kept = s.itemsize * n * C + sums * C * C + _kept_by_keys(s, n, m)
     if fold:
-        forward += C * C * C + 2 * C * E
-        backward += C * C * C + 8 * C * E
+        means = 0 if s.center else 2 * C * E
+        forward += C * C * C + means
+        backward += C * C * C + 4 * means
         if lean:
-            backward += 2 * ends + 2 * middles + C * C * C + 2 * C * E
+            backward += 2 * ends + 2 * middles + C * C * C + means
         kept += sums * (C if lean else 2 * C * C + E * C + 2 * C)
         moved += 3 * n * C + 16 * C * C
         moved_backward += 3 * n * C + 32 * C * C
+        if s.masked:
+            backward += n * C
+            kept += 0 if lean else sums * n * C
+            moved += 2 * n * C
+            moved_backward += 3 * n * C
         return _Count(forward, backward, moved, moved_backward, kept)
     backward += 2 * ends + 2 * middles if lean else ends
     kept += 0 if lean else sums * C * C
+    if s.center:
+        kept += sums * C
+        moved += 3 * m * C
     norm_moved, norm_kept = _norm_apart(s, n)
     return _Count(
         forward, backward, moved + norm_moved, moved_backward + norm_moved, kept + norm_kept
@@ -171,29 +190,39 @@ def _gram(s: BlockState, n: int, m: int, fold: bool, narrow: int) -> _Count:
 def _gram_through_autograd(
     s: BlockState, n: int, m: int, fold: bool, forward: int, moved: int
 ) -> _Count:
-    """The gram order with biases or pooled keys: plain autograd, which keeps every small matrix."""
+    """The gram order where u has a constant: plain autograd, which keeps every small matrix."""
     C, E = s.channels, s.embed_channels
     d = E // s.heads
-    numbers = 2 * C * C + 2 * E * C + E * d
-    if set(s.biased) - {"out"}:
-        forward += 2 * C * E + (C * E + E * d if "theta" in s.biased else 0)
-        # The centred keys are kept, of pooled ones in the place of the pooled map.
-        numbers += (0 if s.key_pool else n * C) + C + (3 if "theta" in s.biased else 2) * E
-        moved += 3 * n * C
+    theta, plus_mean = "theta" in s.biased, s.center == "keys+mean"
+    # The embedded means of the keys, or that of the values, which goes through out.
+    means = 0 if s.center == "keys" else 2 * C * E
+    forward += means + (C * E + E * d if theta else 0)
+    # The centred keys, of pooled ones in the place of the pooled map, and vectors.
+    numbers = 2 * C * C + 2 * E * C + E * d + (0 if s.key_pool else m * C)
+    numbers += E * (theta + (1 if plus_mean else 2 if not s.center else 0))
+    numbers += C if means or fold else 0
+    moved += 3 * m * C
     norm_moved, norm_kept = (0, 0) if fold else _norm_apart(s, n)
     if fold:
         forward += C * C * C
-        numbers += 2 * C * C + (2 * C if "theta" in s.biased else C)
+        numbers += 2 * C * C + (2 * C if theta or plus_mean else C)
+        # Masked, the centred x is multiplied in the place of x.
+        numbers -= n * C if s.masked else 0
         moved += 16 * C * C
-    kept = s.itemsize * n * C + max(4, s.itemsize) * numbers + norm_kept + _kept_by_pool(s, n, m)
+    pooled = _kept_by_keys(s, n, m) if s.key_pool else 0
+    kept = s.itemsize * n * C + max(4, s.itemsize) * numbers + norm_kept + pooled
     return _Count(forward, 2 * forward, moved + norm_moved, 2 * moved + norm_moved, kept)
 
 
 def _norm_apart(s: BlockState, n: int) -> tuple[int, int]:
     """Numbers moved one way by a norm that is not folded and by the residual; bytes it keeps."""
+    C = s.channels
+    if s.masked:
+        # The norm is not torch's: u, then u minus its mean is kept; and the branch is masked.
+        return (14 if s.batch_norm else 3) * n * C, s.itemsize * n * C if s.batch_norm else 0
     if not s.batch_norm:
         return 0, 0
-    return 6 * n * s.channels, s.itemsize * n * s.channels
+    return 6 * n * C, s.itemsize * n * C
 
 
 def _kept_by_view(s: BlockState, n: int, m: int, order: str) -> int:
@@ -207,10 +236,12 @@ def _kept_by_view(s: BlockState, n: int, m: int, order: str) -> int:
     return 0
 
 
-def _kept_by_pool(s: BlockState, n: int, m: int) -> int:
-    """Bytes that max-pooling the keys keeps: its input and its indices."""
+def _kept_by_keys(s: BlockState, n: int, m: int) -> int:
+    """Bytes that keys keep which are not x itself: other ones, and those of max-pooling."""
+    others = s.key_ratio * m * s.channels * s.itemsize if s.other_keys else 0
     if s.key_pool == "before":
-        return m * s.channels * (s.itemsize + INDEX_BYTES)
+        return others + m * s.channels * (s.itemsize + INDEX_BYTES)
     if s.key_pool == "after":
-        return 2 * s.embed_channels * (n * s.itemsize + m * INDEX_BYTES)
-    return 0
+        unpooled = s.key_ratio * m if s.other_keys else n
+        return others + 2 * s.embed_channels * (unpooled * s.itemsize + m * INDEX_BYTES)
+    return others

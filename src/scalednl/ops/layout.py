@@ -44,11 +44,21 @@ def dense_rows(rows: Rows) -> Rows:
 
 
 def mix_rows(
-    rows: Rows, matrix: Float[Tensor, "batch out channels"]
+    rows: Rows,
+    matrix: Float[Tensor, "batch out channels"],
+    added: Float[Tensor, "batch out"] | None = None,
 ) -> Float[Tensor, "batch pixels out"]:
-    """Apply one matrix per image to every pixel: row_i -> matrix row_i, in the rows' layout."""
+    """Apply one matrix per image to every pixel: row_i -> matrix row_i, in the rows' layout.
+
+    `added` is added to every row of an image.
+    """
+    added = None if added is None else added.to(rows.dtype)
     if rows.stride(-1) == 1:
+        if added is not None:
+            return torch.baddbmm(added[:, None], rows, matrix.mT)
         return torch.bmm(rows, matrix.mT)
+    if added is not None:
+        return torch.baddbmm(added[..., None], matrix, rows.mT).mT
     return torch.bmm(matrix, rows.mT).mT
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from scalednl.ops.gram.forward import Matrices, mean_and_scatter, stacked
 from scalednl.ops.gram.mixing import KeyMoments, PerImage
 from scalednl.ops.layout import Maps, accumulation_dtype, full_precision, pixel_rows
+from scalednl.ops.masks import Count, Mask, check_mask, per_image, pixel_column
 
 
 class Moments:
@@ -25,9 +26,10 @@ class Moments:
     ...     m.update(tile)
     >>> z = block.apply_moments(tile, m)        # exact global attention, tile by tile
 
-    `update` adds the pixels of one tile, `merge` another Moments, `all_reduce` those of the other
-    ranks of a process group. With autograd on, gradients flow through all three (and then the
-    graph holds every tile; under `torch.no_grad()` only one C x C matrix per image is held).
+    `update` adds the pixels of one tile, with `mask` those that exist, `merge` another Moments,
+    `all_reduce` those of the other ranks of a process group. With autograd on, gradients flow
+    through all three (and then the graph holds every tile; under `torch.no_grad()` only one C x C
+    matrix per image is held).
 
     Sums are taken in float32 for half-precision tiles, or in `dtype` where one is given.
     """
@@ -38,12 +40,13 @@ class Moments:
         self.dtype = dtype
         self.reduced = False
         """Whether these are the moments of all ranks"""
-        self.pixels = 0
+        self.pixels: Count = 0
+        """Pixels of each image: one number for all, or one per image where a mask was given"""
         self.mean: PerImage | None = None
         self.scatter: Matrices | None = None
 
-    def update(self, tile: Maps) -> "Moments":
-        """Add the pixels of a tile."""
+    def update(self, tile: Maps, mask: Mask | None = None) -> "Moments":
+        """Add the pixels of a tile, or those of them where `mask`, (batch, *space), is True."""
         if tile.dim() < 3 or not tile.is_floating_point():
             raise ValueError(
                 "a tile is a floating-point (batch, channels, *space) tensor, "
@@ -52,9 +55,14 @@ class Moments:
         rows = pixel_rows(tile)
         if not rows.shape[1]:
             raise ValueError(f"a tile needs at least one pixel, but got shape {tuple(tile.shape)}")
+        exist = None
+        if mask is not None:
+            check_mask("mask", mask, tile)
+            exist = pixel_column(mask)
         dtype = self.dtype or accumulation_dtype(tile.dtype)
         with full_precision(tile):
-            self._add(rows.shape[1], *mean_and_scatter(rows.to(dtype)))
+            mean, scatter, _, count = mean_and_scatter(rows.to(dtype), exist)
+            self._add(count, mean, scatter)
         return self
 
     def merge(self, other: "Moments") -> "Moments":
@@ -78,12 +86,17 @@ class Moments:
         """
         if self.mean is None or self.scatter is None:
             raise ValueError("all_reduce before any update: this rank has seen no pixel")
-        pixels = torch.tensor(self.pixels, device=self.mean.device, dtype=torch.int64)
+        pixels = self.mean.new_empty(len(self.mean), dtype=torch.float64).copy_(
+            torch.as_tensor(self.pixels)
+        )
         dist.all_reduce(pixels, group=group)
-        total = int(pixels)
-        mean = _sum_over_ranks(self.mean * (self.pixels / total), group)
+        # One number again where no rank had a mask, so that nothing changes for them.
+        total: Count = pixels.to(self.mean.dtype)
+        if len(set(counts := pixels.tolist())) == 1 and not isinstance(self.pixels, Tensor):
+            total = int(counts[0])
+        mean = _sum_over_ranks(self.mean * _share(self.pixels, total), group)
         apart = self.mean - mean
-        scatter = self.scatter + _outer(apart * self.pixels, apart)
+        scatter = self.scatter + _outer(apart * per_image(self.pixels, 1), apart)
         self.scatter = _sum_over_ranks(scatter, group)
         self.pixels, self.mean, self.reduced = total, mean, True
         return self
@@ -94,7 +107,7 @@ class Moments:
             raise ValueError("these Moments are empty: call update(tile) for every tile first")
         return KeyMoments(self.pixels, self.mean, stacked(self.scatter))
 
-    def _add(self, pixels: int, mean: PerImage, scatter: Matrices) -> None:
+    def _add(self, pixels: Count, mean: PerImage, scatter: Matrices) -> None:
         if self.mean is None or self.scatter is None:
             self.pixels, self.mean, self.scatter = pixels, mean, scatter
             return
@@ -105,8 +118,9 @@ class Moments:
             )
         total = self.pixels + pixels
         apart = mean - self.mean
-        weight = pixels / total
-        self.scatter = self.scatter + scatter + _outer(apart * (self.pixels * weight), apart)
+        weight = _share(pixels, total)
+        own = per_image(self.pixels, 1)
+        self.scatter = self.scatter + scatter + _outer(apart * (own * weight), apart)
         self.mean = self.mean + apart * weight
         self.pixels = total
 
@@ -114,7 +128,10 @@ class Moments:
         if self.mean is None:
             return "Moments(empty)"
         batch, channels = self.mean.shape
-        return f"Moments({self.pixels} pixels of {channels} channels, batch {batch})"
+        pixels = str(self.pixels)
+        if isinstance(self.pixels, Tensor):
+            pixels = " to ".join(f"{int(n)}" for n in torch.aminmax(self.pixels))
+        return f"Moments({pixels} pixels of {channels} channels, batch {batch})"
 
 
 class _SumOverRanks(torch.autograd.Function):
@@ -137,3 +154,9 @@ _sum_over_ranks: Callable[..., Tensor] = _SumOverRanks.apply
 
 def _outer(left: PerImage, right: PerImage) -> Matrices:
     return left[:, :, None] * right[:, None]
+
+
+def _share(part: Count, total: Count) -> float | Tensor:
+    """Part / total, beside vectors per image; 0 of nothing is 0."""
+    safe = total.clamp_min(1) if isinstance(total, Tensor) else total
+    return per_image(part, 1) / per_image(safe, 1)

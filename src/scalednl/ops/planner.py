@@ -33,13 +33,18 @@ Schedule = tuple[tuple[int, Choice], ...]
 """(pixels from which it holds, choice), ascending"""
 
 
-def choose(s: BlockState, asked: Order | Choice, pixels: int) -> Choice:
+def choose(s: BlockState, asked: Order | Choice, pixels: int, keys: int | None = None) -> Choice:
     """The choice for this many pixels; that of the largest maps where the number is not known.
 
     `asked` is followed as far as it is available: an unavailable order counts as "auto", and a fold
-    that is impossible as not folded.
+    that is impossible as not folded. `keys` is the number of pixels of another map of keys.
     """
     order, fold = asked if isinstance(asked, Choice) else (asked, None)
+    if keys is not None:
+        if type(pixels) is int and type(keys) is int and not torch.compiler.is_compiling():
+            return _cheapest_for_keys(s, order, fold, pixels, keys)
+        # A traced size must not decide: the schedule is for as many keys as pixels.
+        pixels = (pixels + keys) // 2
     if torch.compiler.is_compiling():
         entries = _constant_schedule(order, fold, *s)
     else:
@@ -78,6 +83,13 @@ def schedule(s: BlockState, order: Order = "auto", fold: bool | None = None) -> 
                 break
         low = high
     return tuple(entries)
+
+
+@lru_cache(maxsize=1024)
+def _cheapest_for_keys(
+    s: BlockState, order: Order, fold: bool | None, pixels: int, keys: int
+) -> Choice:
+    return _cheapest(s, _choices(s, order, fold), pixels, keys)
 
 
 @dataclass(frozen=True)
@@ -161,7 +173,7 @@ def make_plan(s: BlockState, asked: Order | Choice, *, batch: int, pixels: int, 
     reasons = s.orders()
     order = asked.order if isinstance(asked, Choice) else asked
     available = order == "auto" or not reasons[order]
-    chosen = choose(s, asked, pixels)
+    chosen = choose(s, asked, pixels, keys if s.other_keys else None)
     costs = {c: cost(*c, s, pixels, keys) for c in _choices(s)}
     options = []
     for choice, found in costs.items():
@@ -180,15 +192,15 @@ def _choices(s: BlockState, order: Order = "auto", fold: bool | None = None) -> 
         Choice("gram") in found
         and s.batch_norm
         and s.folds
-        and not (s.key_pool or "out" in s.biased)
+        and not (s.key_pool or s.other_keys or "out" in s.biased)
     ):
         found.insert(found.index(Choice("gram")) + 1, Choice("gram", True))
     named = [choice for choice in found if choice.order == order]
     return [choice for choice in named if choice.fold == fold] or named or found
 
 
-def _cheapest(s: BlockState, choices: list[Choice], pixels: int) -> Choice:
-    keys = max(1, pixels // s.key_ratio)
+def _cheapest(s: BlockState, choices: list[Choice], pixels: int, keys: int | None = None) -> Choice:
+    keys = max(1, pixels // s.key_ratio) if keys is None else keys
 
     def weight(choice: Choice) -> tuple[int, int, int]:
         if s.attention == "softmax":

@@ -7,12 +7,13 @@ per head instead of every pixel, and out to one vector per head.
 """
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
-from scalednl.ops.attention import shared_factor
-from scalednl.ops.gram.mixing import Projections
-from scalednl.ops.layout import Rows
+from scalednl.ops.attention import centred, shared_factor
+from scalednl.ops.gram.mixing import Projections, mean_of_values
+from scalednl.ops.layout import Rows, accumulation_dtype
+from scalednl.ops.masks import Count, count_pixels, per_image
 from scalednl.ops.views import lengths, split_heads
 
 
@@ -21,23 +22,41 @@ def rank_one_branch(
     phi: Float[Tensor, "batch keys embed"],
     key_rows: Float[Tensor, "batch keys channels"],
     w: Projections,
+    key_mask: Bool[Tensor, "batch keys"] | None = None,
 ) -> Rows:
     """The branch u = out(y) for pixel rows, before out's bias, norm and residual.
 
-    theta and phi are the embeddings of queries and keys; of `w`, only g, out and the factor s are
-    used.
+    theta and phi are the embeddings of queries and keys; of `w`, only g, out, the factor s and the
+    centring are used. Key rows outside `key_mask` must be 0.
     """
     heads = w.heads
     query_lengths, key_lengths = (
         lengths(split_heads(v, heads)).squeeze(-1).to(v.dtype) for v in (theta, phi)
     )
+    count: Count = key_rows.shape[1]
+    exist = None
+    if key_mask is not None:
+        count, exist = count_pixels(key_mask, phi.dtype).clamp_min(1), key_mask[:, None, None]
+        key_lengths = key_lengths.masked_fill(~key_mask[:, None], 0)
+    if w.center is not None:
+        key_lengths = centred(key_lengths[..., None], count, exist).squeeze(-1)
     key_lengths, factor = shared_factor(key_lengths, key_rows.shape[1], w.factor)
     key_rows = key_rows.to(key_lengths.dtype)
     sums = key_lengths @ key_rows
     context = torch.einsum("bhc,hdc->bhd", sums, w.g.unflatten(0, (heads, -1)))
     if w.g_bias is not None:
         context = context + key_lengths.sum(-1, keepdim=True) * w.g_bias.view(heads, -1)
+    if isinstance(factor, Tensor):
+        factor = factor.to(context.dtype).view(-1, 1, 1)
     vectors = torch.einsum("bhd,chd->bch", context * factor, w.out.unflatten(1, (heads, -1)))
+    added = None
+    if w.center == "keys+mean":
+        total = key_rows.sum(1, dtype=accumulation_dtype(key_rows.dtype))
+        mean = (total / per_image(count, 1)).to(w.g.dtype)
+        present = None if key_mask is None else key_mask.any(1)
+        added = mean_of_values(mean, w, present).to(vectors.dtype)
     if key_rows.stride(-1) == 1:
-        return torch.bmm(query_lengths.mT, vectors.mT)
-    return torch.bmm(vectors, query_lengths).mT
+        u = torch.bmm(query_lengths.mT, vectors.mT)
+    else:
+        u = torch.bmm(vectors, query_lengths).mT
+    return u if added is None else u + added[:, None]

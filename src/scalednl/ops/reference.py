@@ -2,17 +2,22 @@
 
 Nothing here is fast. Every N x N map is formed, every head has its own slice, and the symbols are
 the paper's: A_ij = f(x_i, x_j) / Z(x) and y_i = sum_j A_ij g(x_j), i the query, j the key pixel.
-Vectors are stored as columns: theta, phi and g are (batch, E, pixels).
+Vectors are stored as columns: theta, phi and g are (batch, E, pixels). What the paper does not have
+(other keys, masks, centred keys, a reference number of pixels) is stated as literally: pixels
+outside a mask are left out of the sums, image by image.
 """
 
+from typing import Any
+
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
-from scalednl.options import Attention, View, check_attention_options
+from scalednl.options import Attention, Center, View, check_attention_options, check_center
 
 Embedding = Float[Tensor, "batch embed pixels"]
 KeyEmbedding = Float[Tensor, "batch embed keys"]
+KeyMask = Bool[Tensor, "batch keys"]
 Map = Float[Tensor, "batch heads pixels keys"]
 
 
@@ -25,19 +30,43 @@ def attention_map(
     view: View = "base",
     scale: bool = True,
     softmax_scale: float | Tensor | None = None,
+    center: Center | None = None,
+    reference_pixels: float | Tensor | None = None,
+    key_mask: KeyMask | None = None,
 ) -> Map:
     """The attention map A with every factor in it, so that y = A g.
 
     With theta_i, phi_j the d = E / heads channels of one head, N the number of keys:
 
-    - scaled:  A_ij = theta_i . phi_j / sqrt(N d); without `scale`, / sqrt(d)
+    - scaled:  A_ij = theta_i . phi_j / sqrt(N d); without `scale`, / sqrt(d); with
+      `reference_pixels` R, sqrt(R / d) / N, which is the same at N = R
     - softmax: A_ij = exp(t theta_i . phi_j) / sum_k exp(t theta_i . phi_k), t = `softmax_scale`,
       a number or one number per head; None is 1 / sqrt(d), for one head the printed 1 / sqrt(C)
     - mean:    A_ij = theta_i . phi_j / N
 
     The magnitude view puts |theta_i| |phi_j| for the dot product, the direction view the cosine.
+    `center` subtracts from every row its mean over the keys; "keys+mean" then adds 1 / N, so that
+    rows sum to 1. Keys outside `key_mask` do not exist: their columns are 0.
     """
     check_attention_options(theta.shape[1], heads, attention, view, scale)
+    check_center(center, attention)
+    options: dict[str, Any] = {
+        "heads": heads,
+        "attention": attention,
+        "view": view,
+        "scale": scale,
+        "softmax_scale": softmax_scale,
+        "center": center,
+        "reference_pixels": reference_pixels,
+    }
+    if key_mask is not None:
+        maps = theta.new_zeros(theta.shape[0], heads, theta.shape[2], phi.shape[2])
+        for image, valid in enumerate(key_mask):
+            if valid.any():
+                one = slice(image, image + 1)
+                found = attention_map(theta[one], phi[one][:, :, valid], **options)
+                maps[image, :, :, valid] = found[0]
+        return maps
     d = theta.shape[1] // heads
     keys = phi.shape[2]
     theta_h = theta.unflatten(1, (heads, d))
@@ -53,10 +82,17 @@ def attention_map(
         t = d**-0.5 if softmax_scale is None else softmax_scale
         t = t.view(-1, 1, 1) if isinstance(t, Tensor) else t
         return (dot * t).softmax(dim=-1)
+    if center is not None:
+        dot = dot - dot.mean(dim=-1, keepdim=True)
     if attention == "mean":
-        return dot / keys
-    dot = dot / d**0.5
-    return dot / keys**0.5 if scale else dot
+        a = dot / keys
+    elif not scale:
+        a = dot / d**0.5
+    elif reference_pixels is None:
+        a = dot / (keys * d) ** 0.5
+    else:
+        a = dot * (reference_pixels / d) ** 0.5 / keys
+    return a + 1 / keys if center == "keys+mean" else a
 
 
 def nonlocal_attention(
@@ -69,6 +105,9 @@ def nonlocal_attention(
     view: View = "base",
     scale: bool = True,
     softmax_scale: float | Tensor | None = None,
+    center: Center | None = None,
+    reference_pixels: float | Tensor | None = None,
+    key_mask: KeyMask | None = None,
 ) -> Embedding:
     """y_i = sum_j A_ij g_j, head by head."""
     a = attention_map(
@@ -79,8 +118,13 @@ def nonlocal_attention(
         view=view,
         scale=scale,
         softmax_scale=softmax_scale,
+        center=center,
+        reference_pixels=reference_pixels,
+        key_mask=key_mask,
     )
     g_h = g.unflatten(1, (heads, -1))
+    if key_mask is not None:
+        g_h = torch.where(key_mask[:, None, None], g_h, 0)
     return torch.einsum("bhij,bhdj->bhdi", a, g_h).flatten(1, 2)
 
 
@@ -89,8 +133,19 @@ def batch_norm(
     gamma: Float[Tensor, " channels"],
     beta: Float[Tensor, " channels"],
     eps: float,
+    mask: Bool[Tensor, "batch pixels"] | None = None,
 ) -> Float[Tensor, "batch channels pixels"]:
-    """Training-mode batch normalisation: gamma (u - mean) / sqrt(var + eps) + beta."""
+    """Training-mode batch normalisation: gamma (u - mean) / sqrt(var + eps) + beta.
+
+    Mean and variance are over the pixels of all images, with `mask` over its pixels only; pixels
+    outside it become 0.
+    """
+    if mask is not None:
+        pixels = u.transpose(1, 2)[mask].T[None]
+        normalised = batch_norm(pixels, gamma, beta, eps) if pixels.numel() else pixels
+        placed = torch.zeros_like(u.transpose(1, 2))
+        placed[mask] = normalised[0].T
+        return placed.transpose(1, 2)
     mean = u.mean(dim=(0, 2), keepdim=True)
     var = ((u - mean) ** 2).mean(dim=(0, 2), keepdim=True)
     return gamma.view(-1, 1) * (u - mean) / (var + eps).sqrt() + beta.view(-1, 1)

@@ -1,6 +1,7 @@
 """No number on a red gate: what is right passes, what is wrong is not timed."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from torch import Tensor
@@ -31,9 +32,9 @@ def test_every_method_agrees(method: str) -> None:
 class _Wrong(NonLocal2d):
     """A block whose branch is one percent too large."""
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, **named: Any) -> Tensor:
         """Almost z."""
-        return x + 1.01 * (super().forward(x) - x)
+        return x + 1.01 * (super().forward(x, **named) - x)
 
 
 @pytest.mark.parametrize("measure", [training_error, sampled_error])

@@ -1,5 +1,7 @@
 """One block on one map: the methods that are compared, with the same weights, as steps."""
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -16,8 +18,8 @@ LITERAL = 16
 class AssociativeRows(NonLocal2d):
     """The associative order as products on the (batch, pixels, channels) view, not convolutions."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """z, for training mode."""
+    def forward(self, x: Tensor, **_: Any) -> Tensor:
+        """z, for training mode, without masks and other keys."""
         rows = x.flatten(2).transpose(1, 2)
         theta, phi, g = (
             F.linear(rows, conv.weight.flatten(1)).unflatten(2, (self.heads, -1)).transpose(1, 2)

@@ -23,6 +23,8 @@ GENERATED: dict[str, type[PairsConfig] | type[RecallConfig]] = {
 """Data sets that are generated, and the type of the field of the same name with their options"""
 REQUIRED = ("recipe", "data", "model", "block", "epochs", "batch", "lr", "seed")
 """What every file has; options that came later have defaults"""
+LATER = ("center", "reference_pixels")
+"""Options of a block that came after the first records: their default does not count in a cell"""
 _FROM_ONE = ("epochs", "batch", "accumulate", "limit", "test_limit", "test_last")
 _FROM_ZERO = ("recalibrate", "lr", "momentum", "weight_decay", "label_smoothing")
 
@@ -160,6 +162,9 @@ class Experiment:
             del values["block"]
         else:
             del values["block"]["order"], values["block"]["memory"]
+            for name in LATER:
+                if values["block"][name] is None:
+                    del values["block"][name]
             if self.block.init is None:
                 values["block"]["init"] = default_init(self.block.attention)
             elif not isinstance(self.block.init, str):

@@ -9,15 +9,16 @@ theta, phi, g and y never exist. Two forms:
 - `gram_mix_normalised`: training-mode batch norm folded in. The mean and variance of u follow from
   P and the moments of x, so z = x + (a P) x + c is still one product.
 
-Their backward is written by hand (`ops.gram.backward`). Plain autograd runs the same forward where
-that cannot be used: biases, pooled keys, forward-mode derivatives, function transforms, export
-(where a function with its own backward would stay in the graph), and compilation with autocast.
+Keys may be another map, and with a mask only some pixels exist: see `ops.masks`. Their backward is
+written by hand (`ops.gram.backward`). Plain autograd runs the same forward where that cannot be
+used: biases, center="keys+mean", forward-mode derivatives, function transforms, export (where a
+function with its own backward would stay in the graph), and compilation with autocast.
 """
 
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.autograd import forward_ad
 
@@ -25,6 +26,7 @@ from scalednl.ops.gram.backward import GramMix, GramMixNormalised
 from scalednl.ops.gram.forward import Vector, mix_forward, mix_normalised_forward
 from scalednl.ops.gram.mixing import Projections
 from scalednl.ops.layout import Maps, Rows, autocasts, full_precision, pixel_rows, rows_to_maps
+from scalednl.ops.masks import pixel_column
 from scalednl.options import Memory
 
 # torch 2.6 cannot tell export from compilation.
@@ -39,18 +41,27 @@ def gram_mix(
     constant: Vector | None = None,
     *,
     keys: Float[Tensor, "batch channels *keyspace"] | None = None,
+    key_mask: Bool[Tensor, "batch *keyspace"] | None = None,
     residual: bool,
     memory: Memory = "auto",
 ) -> Maps:
-    """u = P x + constant, plus x with `residual`; `keys` are the pooled x, None for x itself."""
+    """u = P x + constant, plus x with `residual`; `keys` None is x itself.
+
+    Keys outside `key_mask` must be 0.
+    """
     rows = pixel_rows(x)
-    by_hand = keys is None and not w.biased and _first_order(rows, *w[:4], constant)
+    key_rows = None if keys is None else pixel_rows(keys)
+    exist = None if key_mask is None else pixel_column(key_mask)
+    by_hand = w.linear and _first_order(rows, key_rows, *w[:4], constant)
     with full_precision(x):
         if by_hand:
-            mixed = _mix(rows, *w[:4], constant, w.heads, w.factor, residual, memory == "lean")
+            mixed = _mix(
+                *(rows, key_rows, *w[:4], constant, exist),
+                *(w.factor, w.heads, w.center, residual, memory == "lean"),
+            )
         else:
-            key_rows = rows if keys is None else pixel_rows(keys)
-            mixed = mix_forward(rows, key_rows, w, constant, residual=residual).rows
+            key_rows = rows if key_rows is None else key_rows
+            mixed = mix_forward(rows, key_rows, w, constant, exist, residual=residual).rows
     return rows_to_maps(mixed, x.shape[2:])
 
 
@@ -60,20 +71,27 @@ def gram_mix_normalised(
     gamma: Vector | None,
     beta: Vector | None,
     *,
+    mask: Bool[Tensor, "batch *space"] | None = None,
     eps: float,
     memory: Memory = "auto",
 ) -> tuple[Maps, Vector, Vector]:
-    """z = x + BN(P x) in training mode, with the batch's mean and biased variance of P x."""
+    """z = x + BN(P x) in training mode, with the batch's mean and biased variance of P x.
+
+    Pixels outside `mask` are no keys, are not in the statistics, and stay x.
+    """
     rows = pixel_rows(x)
-    by_hand = not w.biased and _first_order(rows, *w[:4], gamma, beta)
+    exist = None if mask is None else pixel_column(mask)
+    by_hand = w.linear and _first_order(rows, *w[:4], gamma, beta)
     with full_precision(x):
         if by_hand:
             z, mean, var = _mix_normalised(
-                rows, *w[:4], gamma, beta, w.heads, w.factor, eps, memory == "lean"
+                *(rows, *w[:4], gamma, beta, exist),
+                *(w.factor, w.heads, w.center, eps, memory == "lean"),
             )
         else:
-            mixed, statistics, scale = mix_normalised_forward(rows, w, gamma, beta, eps=eps)
-            z, mean, var = mixed.rows, statistics.mean * scale, statistics.var * scale.square()
+            found = mix_normalised_forward(rows, w, gamma, beta, exist, eps=eps)
+            (z, *_), statistics, scale, _ = found
+            mean, var = statistics.mean * scale, statistics.var * scale.square()
     return rows_to_maps(z, x.shape[2:]), mean, var
 
 

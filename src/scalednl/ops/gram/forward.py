@@ -8,11 +8,12 @@ from math import log2
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from scalednl.ops.gram.mixing import KeyMoments, Mixing, PerImage, Projections, Stack, mixing_matrix
 from scalednl.ops.layout import HALVES, Rows, accumulation_dtype, add_mixed_, dense_rows, mix_rows
+from scalednl.ops.masks import Count, Exist, count_pixels, shown_rows
 
 Vector = Float[Tensor, " channels"]
 Matrices = Float[Tensor, "batch channels channels"]
@@ -44,18 +45,34 @@ def gram_moments(rows: Rows) -> KeyMoments:
     return KeyMoments(rows.shape[1], None, stacked(torch.bmm(rows.mT, rows)))
 
 
-def centred_moments(rows: Rows) -> KeyMoments:
-    """Moments about the mean of each image."""
-    mean, scatter = mean_and_scatter(rows)
-    return KeyMoments(rows.shape[1], mean, stacked(scatter))
+def centred_moments(rows: Rows, exist: Exist | None = None) -> tuple[KeyMoments, Rows]:
+    """Moments about the mean of each image, and the rows minus that mean, 0 outside `exist`."""
+    mean, scatter, centred, count = mean_and_scatter(rows, exist)
+    return KeyMoments(count, mean, stacked(scatter)), centred
 
 
-def mean_and_scatter(rows: Rows) -> tuple[PerImage, Matrices]:
-    """m = mean_j x_j and S = sum_j (x_j - m)(x_j - m)^T of each image."""
+def mean_and_scatter(
+    rows: Rows, exist: Exist | None = None
+) -> tuple[PerImage, Matrices, Rows, Count]:
+    """m = mean_j x_j, S = sum_j (x_j - m)(x_j - m)^T, the rows x_j - m, and their number.
+
+    All of each image, over the pixels that exist; rows of the others are 0.
+    """
+    mean, centred, count = centre_rows(rows, exist)
+    return mean, torch.bmm(centred.mT, centred), centred, count
+
+
+def centre_rows(rows: Rows, exist: Exist | None = None) -> tuple[PerImage, Rows, Count]:
+    """The mean of each image, the rows minus it, and their number; see `mean_and_scatter`."""
     rows = dense_rows(rows.to(accumulation_dtype(rows.dtype)))
-    mean = rows.mean(dim=1)
-    centred = rows - mean[:, None]
-    return mean, torch.bmm(centred.mT, centred)
+    if exist is None:
+        mean = rows.mean(dim=1)
+        return mean, rows - mean[:, None], rows.shape[1]
+    count = count_pixels(exist, rows.dtype)
+    shown = shown_rows(rows, exist)
+    mean = shown.sum(1) / count.clamp_min(1)[:, None]
+    # In place: nothing needs the rows before, and a further map costs more than the sum.
+    return mean, shown.addcmul_(mean[:, None], exist.to(rows.dtype), value=-1), count
 
 
 def stacked(matrices: Matrices) -> Stack:
@@ -68,12 +85,16 @@ def mix_forward(
     key_rows: Float[Tensor, "batch keys channels"],
     w: Projections,
     constant: Vector | None,
+    exist: Bool[Tensor, "batch keys 1"] | None = None,
     *,
     residual: bool,
 ) -> Mixed:
-    """u = P x, or x + P x + constant with `residual`."""
+    """u = P x, or x + P x + constant with `residual`; key rows that do not exist must be 0."""
     w = w.to(accumulation_dtype(rows.dtype))
-    keys = centred_moments(key_rows) if w.biased else gram_moments(key_rows)
+    if w.biased or w.center is not None:
+        keys = centred_moments(key_rows, exist)[0]
+    else:
+        keys = gram_moments(key_rows)
     mixing = mixing_matrix(keys, w)
     added = constant if mixing.shift is None else mixing.shift
     if constant is not None and mixing.shift is not None:
@@ -81,28 +102,44 @@ def mix_forward(
     return Mixed(apply_matrix(rows, mixing.matrix, added, residual=residual), keys, mixing)
 
 
+class Normalised(NamedTuple):
+    """x + BN(P x), and what it was made of; all but the rows of z is that of u / scale."""
+
+    mixed: Mixed
+    statistics: BranchStatistics
+    scale: Scalar
+    centred: Rows | None
+    """x minus its mean, 0 where no pixel exists; None without a mask"""
+
+
 def mix_normalised_forward(
     rows: Rows,
     w: Projections,
     gamma: Vector | None,
     beta: Vector | None,
+    exist: Exist | None = None,
     *,
     eps: float,
-) -> tuple[Mixed, BranchStatistics, Scalar]:
-    """x + BN(P x), BN with the statistics of this batch.
+) -> Normalised:
+    """x + BN(P x), BN with the statistics of this batch, and x itself where no pixel exists.
 
     P and the statistics that are returned are those of u / scale; see `range_scale`.
     """
     w = w.to(accumulation_dtype(rows.dtype))
-    keys = centred_moments(rows)
+    keys, centred = centred_moments(rows, exist)
     scale = range_scale(keys, w)
     mixing = mixing_matrix(keys, w.divided(scale))
     statistics = branch_statistics(mixing, keys)
     matrix, constant = normalised(
         mixing, statistics.mean, statistics.var, gamma, beta, eps / scale.square()
     )
-    z = apply_matrix(rows, matrix, constant, residual=True)
-    return Mixed(z, keys, mixing), statistics, scale
+    if exist is None:
+        z = apply_matrix(rows, matrix, constant, residual=True)
+        return Normalised(Mixed(z, keys, mixing), statistics, scale, None)
+    assert keys.mean is not None
+    constant = constant + (matrix.transpose(0, 1) * keys.mean[:, None]).sum(2)
+    z = _add_where(rows, centred, matrix, constant, exist)
+    return Normalised(Mixed(z, keys, mixing), statistics, scale, centred)
 
 
 @torch.no_grad()
@@ -117,9 +154,11 @@ def range_scale(keys: KeyMoments, w: Projections) -> Scalar:
     assert keys.mean is not None, "the bound needs centred moments"
     channels = keys.mean.shape[1]
     # The largest entry of a scatter is on its diagonal.
-    squares = keys.scatter.amax() + keys.pixels * keys.mean.square().amax()
+    pixels = keys.pixels.amax() if isinstance(keys.pixels, Tensor) else keys.pixels
+    factor = w.factor.amax() if isinstance(w.factor, Tensor) else w.factor
+    squares = keys.scatter.amax() + pixels * keys.mean.square().amax()
     exponent = 1.5 * (squares * channels).log2()
-    for weight in (w.theta * w.factor, w.phi, w.g, w.out):
+    for weight in (w.theta * factor, w.phi, w.g, w.out):
         exponent = exponent + weight.norm().log2()
     # Squares of u / s are to use at most this share of the exponents.
     limit = 0.47 * log2(torch.finfo(exponent.dtype).max)
@@ -139,9 +178,17 @@ def branch_statistics(mixing: Mixing, keys: KeyMoments) -> BranchStatistics:
     image_mean = (matrix * keys.mean[:, None]).sum(2)
     if mixing.shift is not None:
         image_mean = image_mean + mixing.shift
-    within = ((spread * matrix).sum(2).mean(0) / keys.pixels).clamp_min(0)
-    mean = image_mean.mean(0)
-    between = (image_mean - mean).square().mean(0)
+    scatter = (spread * matrix).sum(2)
+    if isinstance(keys.pixels, Tensor):
+        total = keys.pixels.sum().clamp_min(1)
+        share = (keys.pixels / total)[:, None]
+        within = (scatter.sum(0) / total).clamp_min(0)
+        mean = (image_mean * share).sum(0)
+        between = ((image_mean - mean).square() * share).sum(0)
+    else:
+        within = (scatter.mean(0) / keys.pixels).clamp_min(0)
+        mean = image_mean.mean(0)
+        between = (image_mean - mean).square().mean(0)
     return BranchStatistics(mean, within + between, image_mean, spread)
 
 
@@ -187,3 +234,12 @@ def apply_matrix(
         return rows + u if residual else u
     z = rows.clone() if added is None else rows + added
     return add_mixed_(z, rows, matrix)
+
+
+def _add_where(rows: Rows, centred: Rows, matrix: Stack, constant: PerImage, exist: Exist) -> Rows:
+    """Rows + matrix centred + constant where a pixel exists, the rows themselves elsewhere."""
+    rows, matrix = dense_rows(rows), matrix.transpose(0, 1).to(rows.dtype)
+    here, added = exist.to(rows.dtype), constant[:, None].to(rows.dtype)
+    if rows.dtype in HALVES or torch._C._are_functorch_transforms_active():
+        return rows + (mix_rows(centred.to(rows.dtype), matrix) + added) * here
+    return add_mixed_(torch.addcmul(rows, added, here), centred, matrix)

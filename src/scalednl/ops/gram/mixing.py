@@ -6,7 +6,8 @@ Per image, with S the scatter of the keys about their mean m:
     P      = sum_h Wo_h core_h Wt_h,            u = P x + sum_h Wo_h core_h bt_h
 
 which is the block before norm and residual: y = core theta, head by head. Without biases S may as
-well be the plain Gram matrix x x^T; then the second term is left out.
+well be the plain Gram matrix x x^T; then the second term is left out. With centred keys it is left
+out too, S being about the mean; "keys+mean" adds Wo g_h, the mean of the values, to u.
 
 Layout. A stack of matrices is kept rows first, images second: S and P are (channels, batch,
 channels), and whatever has embedding rows is (heads, width * batch, ...). Then each product with a
@@ -17,8 +18,11 @@ per image.
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
+
+from scalednl.ops.masks import Count, per_image
+from scalednl.options import Center
 
 Stack = Float[Tensor, "channels batch channels"]
 Weight = Float[Tensor, "embed channels"]
@@ -39,12 +43,19 @@ class Projections(NamedTuple):
     phi_bias: Float[Tensor, " embed"] | None = None
     g_bias: Float[Tensor, " embed"] | None = None
     heads: int = 1
-    factor: float = 1.0
+    factor: float | Float[Tensor, "*batch"] = 1.0
+    """One number for all images, or one per image"""
+    center: Center | None = None
 
     @property
     def biased(self) -> bool:
         """Whether theta, phi or g has a bias."""
         return not (self.theta_bias is None is self.phi_bias is self.g_bias)
+
+    @property
+    def linear(self) -> bool:
+        """Whether u = P x without a constant, so that the hand-written backward applies."""
+        return not self.biased and self.center != "keys+mean"
 
     def divided(self, scale: Float[Tensor, ""]) -> "Projections":
         """The maps of a block whose branch is that of this one, divided by `scale`."""
@@ -52,13 +63,8 @@ class Projections(NamedTuple):
 
     def to(self, dtype: torch.dtype) -> "Projections":
         """The same maps in another dtype."""
-        theta, phi, g = (None if bias is None else bias.to(dtype) for bias in self[4:7])
-        return Projections(
-            *(self.theta.to(dtype), self.phi.to(dtype), self.g.to(dtype), self.out.to(dtype)),
-            *(theta, phi, g),
-            heads=self.heads,
-            factor=self.factor,
-        )
+        parts = (v.to(dtype) if isinstance(v, Tensor) else v for v in self)
+        return Projections(*parts)  # type: ignore[arg-type]
 
 
 class KeyMoments(NamedTuple):
@@ -67,7 +73,7 @@ class KeyMoments(NamedTuple):
     With `mean` None the moments are about 0: `scatter` is then x x^T itself.
     """
 
-    pixels: int
+    pixels: Count
     mean: PerImage | None
     scatter: Stack
 
@@ -81,7 +87,7 @@ class Mixing(NamedTuple):
     """Wg S"""
     core: Float[Tensor, "heads rows width"]
     shift: PerImage | None
-    """What theta's bias adds to u"""
+    """What theta's bias and the mean of the values add to u"""
 
 
 def mixing_matrix(keys: KeyMoments, w: Projections) -> Mixing:
@@ -97,7 +103,24 @@ def mixing_matrix(keys: KeyMoments, w: Projections) -> Mixing:
     if w.theta_bias is not None:
         per_row = torch.bmm(core, w.theta_bias.view(heads, embed // heads, 1))
         shift = (w.out @ per_row.view(embed, batch)).mT
+    if w.center == "keys+mean":
+        assert keys.mean is not None, "the mean of the values needs centred moments"
+        present = keys.pixels > 0 if isinstance(keys.pixels, Tensor) else None
+        added = mean_of_values(keys.mean, w, present)
+        shift = added if shift is None else shift + added
     return Mixing(matrix, half, core, shift)
+
+
+def mean_of_values(
+    mean: PerImage, w: Projections, present: Bool[Tensor, " batch"] | None
+) -> PerImage:
+    """Wo (Wg m + bg), m the mean of the keys; 0 for images without keys."""
+    values = mean @ w.g.mT
+    if w.g_bias is not None:
+        values = values + w.g_bias
+    if present is not None:
+        values = values * present[:, None]
+    return values @ w.out.mT
 
 
 class MixingGradients(NamedTuple):
@@ -131,7 +154,7 @@ def mixing_backward(
     core = _core(half, keys, w)
     d_flat = d_matrix.view(channels, batch * channels)
     d_right = (w.out.mT @ d_flat).view_as(half)
-    d_core = torch.bmm(d_right, _by_head(w.theta, heads).mT) * w.factor
+    d_core = _times_factor(torch.bmm(d_right, _by_head(w.theta, heads).mT), w, batch)
     d_half = torch.bmm(d_core, _by_head(w.phi, heads))
     d_theta = d_phi = d_g = d_out = d_scatter = d_mean = None
     if need_weights:
@@ -141,9 +164,10 @@ def mixing_backward(
         d_g = d_half.view(embed, batch * channels) @ keys.scatter.flatten(1).mT
     if need_keys:
         d_scatter = (w.g.mT @ d_half.view(embed, batch * channels)).view_as(keys.scatter)
-    if keys.mean is not None:
+    if keys.mean is not None and w.center is None:
         g_mean, phi_mean = _embedded_means(keys.mean, w)
-        d_core = d_core.view(heads, embed // heads, batch, embed // heads) * keys.pixels
+        d_core = d_core.view(heads, embed // heads, batch, embed // heads)
+        d_core = d_core * per_image(keys.pixels, 1)
         d_g_mean = (d_core * phi_mean[:, None]).sum(3).view(embed, batch)
         d_phi_mean = (d_core * g_mean[..., None]).sum(1).transpose(1, 2).reshape(embed, batch)
         if d_g is not None and d_phi is not None:
@@ -169,11 +193,24 @@ def _core(
     half: Float[Tensor, "heads rows channels"], keys: KeyMoments, w: Projections
 ) -> Float[Tensor, "heads rows width"]:
     core = torch.bmm(half, _by_head(w.phi, w.heads).mT)
-    if keys.mean is not None:
+    if keys.mean is not None and w.center is None:
         g_mean, phi_mean = _embedded_means(keys.mean, w)
-        outer = (keys.pixels * g_mean[..., None]) * phi_mean[:, None]
+        outer = (per_image(keys.pixels, 1) * g_mean[..., None]) * phi_mean[:, None]
         core = (core.view(outer.shape) + outer).reshape(core.shape)
-    return core * w.factor
+    elif w.center is not None:
+        # These biases move all keys and change nothing, but a gradient of 0 is one to DDP.
+        for bias in (w.phi_bias, w.g_bias):
+            core = core if bias is None else core + 0 * bias.sum()
+    return _times_factor(core, w, keys.scatter.shape[1])
+
+
+def _times_factor(
+    core: Float[Tensor, "heads rows width"], w: Projections, batch: int
+) -> Float[Tensor, "heads rows width"]:
+    if not isinstance(w.factor, Tensor):
+        return core * w.factor
+    by_image = core.view(w.heads, core.shape[1] // batch, batch, core.shape[2])
+    return (by_image * per_image(w.factor, 1)).view_as(core)
 
 
 def _embedded_means(

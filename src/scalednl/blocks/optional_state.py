@@ -1,0 +1,64 @@
+"""State that only some variants of a block have: a learned temperature, the running pixel count.
+
+All other weights have the same names in every variant, so a state_dict moves between them. A block
+without one of these drops the one it is given, and says so where that changes the function; a block
+with it keeps its own where none is given.
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from scalednl.blocks.forward import key_space
+from scalednl.ops.layout import pixel_count
+from scalednl.options import KeyPool
+
+MOMENTUM = 0.1
+"""Weight of the newest batch in the running number of pixels, as in batch norm"""
+
+
+def load_optional(
+    block: nn.Module,
+    lost: dict[str, str],
+    load: Callable[..., None],
+    state_dict: dict[str, Any],
+    prefix: str,
+    *args: Any,
+) -> None:
+    """Load a state_dict whose optional entries may be missing or left over.
+
+    `lost` has a sentence for each entry whose loss changes the function.
+    """
+    own = {name: getattr(block, name) for name in ("log_softmax_scale", "running_pixels")}
+    for name, value in own.items():
+        given = state_dict.pop(prefix + name, None) if value is None else None
+        if given is not None and name in lost:
+            warnings.warn(
+                f"{prefix}{name} is dropped: this block has {lost[name]}, so it computes another "
+                "function than the one saved",
+                stacklevel=4,
+            )
+    load(state_dict, prefix, *args)
+    _metadata, _strict, missing_keys, *_ = args
+    for name, value in own.items():
+        if value is not None and prefix + name in missing_keys and not value.is_meta:
+            missing_keys.remove(prefix + name)
+
+
+@torch.no_grad()
+def note_pixels(
+    running: Tensor, shape: Sequence[int], key_pool: KeyPool | None, key_mask: Tensor | None
+) -> None:
+    """Take the number of keys of an image into its running mean; 0 has seen none.
+
+    Whole numbers, because module.half() would take others out of their range.
+    """
+    seen = torch.as_tensor(pixel_count(key_space(tuple(shape[2:]), key_pool)))
+    if key_mask is not None:
+        seen = key_mask.sum() / shape[0]
+    moved = running + (MOMENTUM * (seen.to(running.device) - running)).round().to(running.dtype)
+    first = seen.to(running.device, running.dtype)
+    running.copy_(torch.where(running > 0, moved, first))

@@ -1,0 +1,367 @@
+"""Masks and other keys: pixels that do not exist, and maps that attend to another one."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import scalednl
+from scalednl.ops.planner import Choice
+from scalednl.options import ATTENTIONS, VIEWS, orders_of
+from tests.support import (
+    LAYOUTS,
+    assert_close,
+    assert_close_all,
+    force,
+    laid_out,
+    randomise,
+    reference_block,
+    with_gradients,
+)
+
+Options = dict[str, Any]
+SPACE, OTHER = (4, 5), (3, 7)
+BLOCKS = {1: scalednl.NonLocal1d, 2: scalednl.NonLocal2d, 3: scalednl.NonLocal3d}
+
+ORDERED: list[tuple[Options, Choice]] = [
+    ({"attention": attention, "view": view, "bias": bias}, Choice(order))
+    for attention in ATTENTIONS
+    for view in VIEWS
+    for order, reason in orders_of(attention, view).items()
+    if not reason
+    for bias in (False, True)
+]
+CASES: list[tuple[Options, Choice]] = [
+    *ORDERED,
+    ({}, Choice("gram", True)),
+    ({"memory": "lean"}, Choice("gram", True)),
+    ({"memory": "lean"}, Choice("gram")),
+    ({"bias": ("theta", "phi", "g")}, Choice("gram", True)),
+    *(
+        ({"center": center, "view": view}, choice)
+        for center in ("keys", "keys+mean")
+        for view, choice in [
+            ("base", Choice("gram")),
+            ("base", Choice("gram", True)),
+            ("base", Choice("associative")),
+            ("direction", Choice("quadratic")),
+            ("magnitude", Choice("rank_one")),
+        ]
+    ),
+    ({"center": "keys+mean", "bias": True}, Choice("gram")),
+    ({"center": "keys+mean", "bias": True, "view": "magnitude"}, Choice("rank_one")),
+    ({"center": "keys", "memory": "lean"}, Choice("gram", True)),
+    ({"reference_pixels": 9}, Choice("gram", True)),
+    ({"reference_pixels": 9}, Choice("associative")),
+    ({"reference_pixels": "running"}, Choice("gram")),
+    ({"scale": False}, Choice("gram", True)),
+    ({"norm": False}, Choice("gram")),
+    ({"norm": False, "attention": "softmax"}, Choice("fused")),
+    ({"attention": "softmax", "softmax_scale": "learned"}, Choice("fused")),
+    ({"embed_channels": 4}, Choice("gram", True)),
+]
+
+
+def _name(value: object) -> str:
+    if isinstance(value, dict):
+        return "-".join(f"{k}={v}" for k, v in value.items() if v not in (None, False)) or "plain"
+    return str(value)
+
+
+def _block(options: Options, choice: Choice, dims: int = 2) -> scalednl.NonLocal2d:
+    block = BLOCKS[dims](6, heads=2, **options).double()
+    return force(randomise(block), choice)  # type: ignore[return-value]
+
+
+def _maps(layout: str = "nchw", space: tuple[int, ...] = SPACE, batch: int = 3) -> Tensor:
+    return laid_out(torch.randn(batch, 6, *space, dtype=torch.float64) + 0.5, layout)
+
+
+def _mask(space: tuple[int, ...] = SPACE, batch: int = 3) -> Tensor:
+    """Two images with holes, the last complete."""
+    mask = torch.rand(batch, *space) > 0.4
+    mask[-1] = True
+    mask[:, 0] = True
+    return mask
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+@pytest.mark.parametrize(("options", "choice"), CASES, ids=_name)
+def test_a_mask_equals_the_reference(
+    options: Options, choice: Choice, training: bool, layout: str
+) -> None:
+    """Output and all gradients are those of the equations in which hidden pixels do not exist."""
+    block = _block(options, choice).train(training)
+    x, mask = _maps(layout), _mask()
+    grad = torch.randn_like(x)
+    truth = with_gradients(None, block, x, grad, mask=mask)
+    assert_close_all(with_gradients(block, block, x, grad, mask=mask), truth, 1e-10)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("masks", ["", "mask", "key_mask", "mask key_mask"])
+@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+@pytest.mark.parametrize(("options", "choice"), CASES, ids=_name)
+def test_other_keys_equal_the_reference(
+    options: Options, choice: Choice, training: bool, masks: str, layout: str
+) -> None:
+    """x attends to a map of another size, of which only some pixels may exist."""
+    block = _block(options, choice).train(training)
+    x, keys = _maps(layout), _maps(layout, OTHER)
+    given = {name: _mask(SPACE if name == "mask" else OTHER) for name in masks.split()}
+    grad = torch.randn_like(x)
+    truth = with_gradients(None, block, x, grad, keys=keys, **given)
+    assert_close_all(with_gradients(block, block, x, grad, keys=keys, **given), truth, 1e-10)
+
+
+@pytest.mark.parametrize("order", ["gram", "associative", "fused"])
+@pytest.mark.parametrize("pool", ["before", "after"])
+def test_other_keys_are_pooled(order: str, pool: str) -> None:
+    """key_pool pools the other map."""
+    if (order, pool) == ("gram", "after"):
+        order = "quadratic"
+    options = {"key_pool": pool, "attention": "softmax" if order == "fused" else "scaled"}
+    block = _block(options, Choice(order))  # type: ignore[arg-type]
+    x, keys = _maps(), _maps(space=(4, 7))
+    grad = torch.randn_like(x)
+    truth = with_gradients(None, block, x, grad, keys=keys)
+    assert_close_all(with_gradients(block, block, x, grad, keys=keys), truth, 1e-10)
+
+
+@pytest.mark.parametrize("dims", BLOCKS)
+def test_masks_over_sequences_and_videos(dims: int) -> None:
+    """One to three dimensions are the same."""
+    space = {1: (11,), 2: (4, 6), 3: (2, 4, 3)}[dims]
+    block = _block({}, Choice("gram", True), dims)
+    x, mask = _maps("channels_last", space), _mask(space)
+    grad = torch.randn_like(x)
+    truth = with_gradients(None, block, x, grad, mask=mask)
+    assert_close_all(with_gradients(block, block, x, grad, mask=mask), truth, 1e-10)
+
+
+def _padded() -> tuple[list[Tensor], Tensor, Tensor]:
+    """Three images of different sizes, as one batch filled up with NaN, and its mask."""
+    images = [torch.randn(6, *size, dtype=torch.float64) for size in ((3, 5), (4, 2), (4, 5))]
+    x = torch.full((3, 6, *SPACE), torch.nan, dtype=torch.float64)
+    mask = torch.zeros(3, *SPACE, dtype=torch.bool)
+    for number, image in enumerate(images):
+        height, width = image.shape[1:]
+        x[number, :, :height, :width] = image
+        mask[number, :height, :width] = True
+    return images, x, mask
+
+
+@pytest.mark.parametrize(("options", "choice"), CASES, ids=_name)
+def test_a_padded_batch_equals_its_images_one_by_one(options: Options, choice: Choice) -> None:
+    """In evaluation; NaN in the padding reaches neither the output nor any gradient."""
+    block = _block(options, choice).eval()
+    images, x, mask = _padded()
+    x.requires_grad_()
+    z = block(x, mask=mask)
+    for number, image in enumerate(images):
+        height, width = image.shape[1:]
+        assert_close(z[number, :, :height, :width], block(image[None])[0], 1e-10)
+    assert z[~mask[:, None].expand_as(z)].isnan().all(), "z is x in the padding"
+    z.masked_fill(~mask[:, None], 0).square().sum().backward()
+    for tensor in (x, *block.parameters()):
+        assert tensor.grad is not None
+        assert tensor.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("choice", [Choice("gram", True), Choice("gram"), Choice("associative")])
+@pytest.mark.parametrize("options", [{}, {"center": "keys"}], ids=_name)
+def test_training_statistics_are_over_all_valid_pixels(options: Options, choice: Choice) -> None:
+    """The running statistics move as those of torch's norm over the branch's valid pixels."""
+    block = _block(options, choice)
+    _, x, mask = _padded()
+    norm = block.norm
+    assert isinstance(norm, nn.BatchNorm2d)
+    before = norm.state_dict()
+    before = {name: value.clone() for name, value in before.items()}
+    block(x, mask=mask)
+    bare = _block(options, Choice("associative"))
+    bare.load_state_dict(block.state_dict())
+    bare.norm = None
+    filled = x.nan_to_num()
+    u = (reference_block(bare, filled, mask=mask) - filled).movedim(1, -1)[mask]
+    torch_norm = nn.BatchNorm2d(6).double()
+    torch_norm.load_state_dict(before)
+    torch_norm(u.mT[None, :, :, None])
+    assert_close(norm.running_mean, torch_norm.running_mean, 1e-10)  # type: ignore[arg-type]
+    assert_close(norm.running_var, torch_norm.running_var, 1e-10)  # type: ignore[arg-type]
+    assert int(norm.num_batches_tracked) == int(before["num_batches_tracked"]) + 1  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(("options", "choice"), CASES, ids=_name)
+def test_nothing_exists(options: Options, choice: Choice, training: bool) -> None:
+    """An all-false mask gives z = x, finite zero gradients, and unchanged running statistics."""
+    block = _block(options, choice).train(training)
+    x, mask = _maps(), torch.zeros(3, *SPACE, dtype=torch.bool)
+    before = {name: value.clone() for name, value in block.named_buffers()}
+    z = block(x, mask=mask)
+    assert torch.equal(z, x)
+    z.sum().backward()
+    assert torch.equal(x.grad, torch.ones_like(x))  # type: ignore[arg-type]
+    for parameter in block.parameters():
+        assert parameter.grad is None or not parameter.grad.any()
+    for name, value in block.named_buffers():
+        assert torch.equal(value, before[name]), name
+
+
+@pytest.mark.parametrize(("options", "choice"), CASES, ids=_name)
+def test_one_image_without_pixels_among_others(options: Options, choice: Choice) -> None:
+    """It stays x, and the others are as if it were not there, statistics included."""
+    block = _block(options, choice)
+    x, mask = _maps().detach(), _mask()
+    mask[1] = False
+    z = block(x, mask=mask)
+    assert torch.equal(z[1], x[1])
+    others = [0, 2]
+    assert_close(z[others], block(x[others], mask=mask[others]), 1e-10)
+
+
+@pytest.mark.parametrize("choice", [Choice("gram", True), Choice("gram"), Choice("quadratic")])
+def test_second_derivatives_with_a_mask(choice: Choice) -> None:
+    """Gradients of gradients are those of finite differences."""
+    block = _block({"center": "keys"}, choice)
+    x, mask = _maps(space=(2, 3)), _mask((2, 3))
+    assert torch.autograd.gradgradcheck(lambda x: block(x, mask=mask), (x,))
+    keys = _maps(space=(1, 4))
+    assert torch.autograd.gradgradcheck(lambda x, k: block(x, keys=k), (x, keys))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("choice", [Choice("gram", True), Choice("gram"), Choice("associative")])
+@pytest.mark.parametrize("kind", ["mask", "keys"])
+def test_half_precision(dtype: torch.dtype, choice: Choice, kind: str) -> None:
+    """Under autocast and in pure half precision, near the float64 result."""
+    exact = _block({"center": "keys"}, choice).eval()
+    x, mask, keys = _maps().detach(), _mask(), _maps(space=OTHER).detach()
+
+    def call(block: nn.Module, cast: Callable[[Tensor], Tensor]) -> Tensor:
+        given = {"mask": mask} if kind == "mask" else {"keys": cast(keys)}
+        return block(cast(x), **given)
+
+    truth = call(exact, lambda v: v)
+    half = _block({"center": "keys"}, choice).eval()
+    half.load_state_dict(exact.state_dict())
+    found = call(half.to(dtype), lambda v: v.to(dtype))
+    assert found.dtype == dtype
+    assert_close(found, truth, 0.05)
+    with torch.autocast("cpu", dtype=dtype):
+        found = call(half.float(), lambda v: v.to(dtype))
+    assert_close(found, truth, 0.05)
+
+
+@pytest.mark.parametrize("kind", ["hooked", "sync", "frozen"])
+def test_other_batch_norms_see_the_mask(kind: str) -> None:
+    """A norm that must be called gets the pixels that exist; a frozen one is applied as it is."""
+    block = _block({}, Choice("gram"))
+    x, mask = _maps(), _mask()
+    truth = reference_block(block, x, mask=mask)
+    norm = block.norm
+    assert isinstance(norm, nn.BatchNorm2d)
+    if kind == "hooked":
+        norm.register_forward_hook(lambda *_: None)
+    elif kind == "sync":
+        sync = nn.SyncBatchNorm(6).double()
+        sync.load_state_dict(norm.state_dict())
+        block.norm = sync.eval()
+        truth = reference_block(block, x, mask=mask)
+    else:
+        block.norm = _Frozen(norm)
+        norm.eval()
+        truth = reference_block(_replaced(block, norm), x, mask=mask)
+        block.norm = _Frozen(norm)
+    assert_close(block(x, mask=mask), truth, 1e-10)
+
+
+class _Frozen(nn.Module):
+    """As in detection: fixed statistics, not a subclass of torch's norm."""
+
+    def __init__(self, norm: nn.BatchNorm2d) -> None:
+        super().__init__()
+        self.inner = [norm]
+        for name in ("running_mean", "running_var"):
+            self.register_buffer(name, getattr(norm, name))
+
+    def forward(self, u: Tensor) -> Tensor:
+        return self.inner[0].eval()(u)
+
+
+def _replaced(block: scalednl.NonLocal2d, norm: nn.Module) -> scalednl.NonLocal2d:
+    block.norm = norm
+    return block
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"mask": torch.ones(3, 4, 4, dtype=torch.bool)}, r"mask must be \(batch, \*space\)"),
+        ({"mask": torch.ones(3, 1, *SPACE, dtype=torch.bool)}, r"but got \(3, 1, 4, 5\)"),
+        ({"mask": torch.ones(3, *SPACE)}, r"mask must be bool.*torch.float32.*mask > 0"),
+        ({"mask": [True]}, "mask must be a bool tensor, but got a list"),
+        ({"keys": torch.randn(3, 5, *OTHER).double()}, r"keys of NonLocal2d.*got 5 channels"),
+        ({"keys": torch.randn(2, 6, *OTHER).double()}, "keys must have the batch"),
+        ({"keys": torch.randn(3, 6, *OTHER)}, r"torch.float32.*and x is.*torch.float64"),
+        ({"key_mask": torch.ones(3, *OTHER, dtype=torch.bool)}, "key_mask belongs to keys"),
+        (
+            {
+                "keys": torch.randn(3, 6, *OTHER).double(),
+                "key_mask": torch.ones(3, *SPACE, dtype=torch.bool),
+            },
+            r"key_mask must be .* = \(3, 3, 7\)",
+        ),
+    ],
+)
+def test_bad_input(given: Options, said: str) -> None:
+    """Masks and keys that do not fit are refused with what was passed, and nothing changes."""
+    block = _block({}, Choice("gram", True))
+    before = {name: value.clone() for name, value in block.state_dict().items()}
+    with pytest.raises(ValueError, match=said):
+        block(_maps(), **given)
+    for name, value in block.state_dict().items():
+        assert torch.equal(value, before[name])
+
+
+def test_what_a_mask_cannot_go_with() -> None:
+    """Pooled keys, and norms whose statistics would include what does not exist."""
+    mask = _mask()
+    pooled = _block({"key_pool": "before"}, Choice("gram"))
+    with pytest.raises(ValueError, match="mask and key_pool='before' exclude each other"):
+        pooled(_maps(), mask=mask)
+    keys = _maps(space=OTHER)
+    with pytest.raises(ValueError, match="key_mask and key_pool='before' exclude each other"):
+        pooled(_maps(), keys=keys, key_mask=_mask(OTHER))
+    pooled(_maps(), keys=keys, mask=mask)
+    grouped = scalednl.NonLocal2d(6, heads=2, norm_layer=lambda c: nn.GroupNorm(2, c)).double()
+    with pytest.raises(ValueError, match="a mask needs batch norm or none, but the norm is Group"):
+        grouped(_maps(), mask=mask)
+
+
+def test_the_map_with_masks_and_keys() -> None:
+    """y = A g; columns of hidden keys are 0, and rows of softmax sum to 1 over the others."""
+    block = _block({"attention": "softmax"}, Choice("quadratic"))
+    x, mask, keys, key_mask = _maps(), _mask(), _maps(space=OTHER), _mask(OTHER)
+    a = block.attention_map(x, mask=mask)
+    assert not a.transpose(1, 3)[~mask.flatten(1)].any()
+    assert_close(a.sum(-1), torch.ones_like(a[..., 0]), 1e-12)
+    assert block.attention_map(x, keys=keys, key_mask=key_mask).shape == (3, 2, 20, 21)
+    with pytest.raises(ValueError, match="key_mask belongs to keys"):
+        block.attention_map(x, key_mask=key_mask)
+
+
+def test_other_keys_are_planned_with_their_number() -> None:
+    """The plan counts queries and keys apart; gram is not folded, the norm's pixels being x's."""
+    block = scalednl.NonLocal2d(64)
+    plan = block.plan((1, 64, 32, 32), key_shape=(1, 64, 128, 128))
+    assert (plan.pixels, plan.keys) == (1024, 16384)
+    assert "16384 keys" in str(plan)
+    assert plan.choice == block.choice((1, 64, 32, 32), (1, 64, 128, 128)) == Choice("gram")
+    few = block.plan((1, 64, 2, 2), key_shape=(1, 64, 1, 2))
+    assert few.order == "quadratic"
