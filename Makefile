@@ -15,7 +15,7 @@ help:
 	@echo "make bench   set up, then run every benchmark and judge the project's goals (20 minutes)"
 	@echo "make results write the page, tables and figures of results/ from its records"
 	@echo "make format  rewrite the code in the house's format"
-	@echo "make peers   set up, then install what tests and benchmarks compare with"
+	@echo "make peers   set up, then install other packages that tests and benchmarks use"
 	@echo "make setup   create $(VENV) and install everything; quick when nothing changed"
 	@echo "make clean   remove $(VENV) and caches"
 
@@ -37,9 +37,9 @@ PEER_PARTS := axial-positional-embedding hyper-connections linformer local-atten
 # Without their own dependencies: these would replace torch by a CUDA build, or need a display.
 peers: $(VENV)/.peers
 $(VENV)/.peers: $(INSTALLED)
-	@echo "Installing torchvision, timm, mmcv and others to compare with ..."
+	@echo "Installing torchvision, timm, mmcv, Ultralytics and others to test with ..."
 	@$(PIP) -e '.[peers]'
-	@$(PIP) --no-deps torchvision timm mmcv-lite mmengine
+	@$(PIP) --no-deps torchvision timm mmcv-lite mmengine ultralytics
 	@$(PIP) --no-deps linear-attention-transformer performer-pytorch nystrom-attention axial-attention
 	@$(PIP) --no-deps $(PEER_PARTS)
 	@touch $@

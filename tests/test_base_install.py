@@ -97,6 +97,28 @@ assert not any(name.startswith("scalednl.lab") for name in sys.modules)
     assert done.returncode == 0, done.stderr
 
 
+def test_integrations_name_the_package_they_need(site_packages: Path) -> None:
+    """Without its framework, each integration is one sentence with the line to type."""
+    code = """
+import importlib
+for name in ("timm", "mmcv", "ultralytics"):
+    try:
+        importlib.import_module(f"scalednl.integrations.{name}")
+    except ImportError as error:
+        print(error)
+"""
+    done = _python(site_packages, "-W", "ignore", "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        f"scalednl.integrations.{name} needs {name}, which is not installed: pip install {packages}"
+        for name, packages in (
+            ("timm", "timm"),
+            ("mmcv", "mmcv-lite mmengine"),
+            ("ultralytics", "ultralytics"),
+        )
+    ]
+
+
 def test_the_command_line_names_the_extra_it_needs(site_packages: Path) -> None:
     """Without the extra `lab` every command is one sentence with the line to type."""
     for arguments in ([], ["--help"], ["train", "pairs-scaled"]):
