@@ -19,14 +19,24 @@ TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
 PROGRAMS = ("scalednl", "make", "python")
 COMMAND = "(?:scalednl|make|python -m) "
 
-NEEDS_TORCHVISION = re.compile(
-    r"<!-- needs torchvision -->\n```python\n(.*?)^```\n```\n(.*?)^```", re.M | re.S
-)
+NEEDS = re.compile(r"<!-- needs (\w+) -->\n```python\n(.*?)^```\n(?:```\n(.*?)^```)?", re.M | re.S)
+"""A snippet that needs another package, and what it prints where the page shows it"""
+PEERS = {
+    "torchvision": builders.torchvision_models,
+    "timm": builders.timm,
+    "mmcv": builders.mmcv_cnn,
+    "ultralytics": builders.ultralytics_tasks,
+}
 
 
 def _snippets(page: Path) -> str:
-    text = NEEDS_TORCHVISION.sub("", page.read_text())
+    text = NEEDS.sub("", page.read_text())
     return "\n".join(re.findall(r"^```python\n(.*?)^```", text, re.M | re.S))
+
+
+def _peer_snippets() -> dict[str, tuple[str, str, str]]:
+    """Every snippet that needs another package: its name, the code, and what it prints."""
+    return {f"{page.name}: {f[0]}": f for page in PAGES for f in NEEDS.findall(page.read_text())}
 
 
 def _shell_lines() -> dict[str, list[str]]:
@@ -60,13 +70,26 @@ def test_snippets_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_the_snippet_on_a_real_torchvision_resnet(capsys: pytest.CaptureFixture[str]) -> None:
-    """Inserting into torchvision's resnet50 prints the report that the README shows."""
-    builders.torchvision_models()
-    found = NEEDS_TORCHVISION.search((ROOT / "README.md").read_text())
-    assert found is not None
-    exec(found[1], {"scalednl": scalednl})
-    assert capsys.readouterr().out == found[2]
+@pytest.mark.parametrize(("peer", "code", "shown"), _peer_snippets().values(), ids=_peer_snippets())
+def test_snippets_on_real_peers(
+    peer: str,
+    code: str,
+    shown: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Snippets that need another package run with it, and print what the page shows."""
+    PEERS[peer]()
+    monkeypatch.chdir(tmp_path)
+    capsys.readouterr()
+    exec(code, {"scalednl": scalednl})
+    assert not shown or capsys.readouterr().out == shown
+
+
+def test_every_peer_has_a_snippet() -> None:
+    """The test above runs over one snippet of each package at least."""
+    assert {peer for peer, _, _ in _peer_snippets().values()} == set(PEERS)
 
 
 def test_the_plan_in_the_readme_is_the_one_printed() -> None:
