@@ -64,6 +64,26 @@ def test_fp16_with_a_norm_that_does_not_fold_stays_finite(norm: str) -> None:
         assert torch.isfinite(tensor.grad).all()
 
 
+@pytest.mark.parametrize("view", ["base", "magnitude"])
+@pytest.mark.parametrize("order", ["auto", "associative"])
+def test_a_float32_norm_beside_fp16_convolutions_keeps_its_variance(order: str, view: str) -> None:
+    """In evaluation the branch is there where its variance exceeds the range of float16."""
+    block = scalednl.NonLocal2d(64, norm_init=1.0, view=view, order=order)  # type: ignore[arg-type]
+    assert isinstance(block.norm, nn.BatchNorm2d)
+    block.norm.momentum = 1.0
+    x = (6 * torch.randn(4, 64, 16, 16)).half()
+    block(x.float())
+    truth = block.eval()(x.float()) - x.float()
+    variance = block.norm.running_var
+    assert variance is not None
+    assert (variance > 65504).all()
+    for conv in (block.theta, block.phi, block.g, block.out):
+        conv.half()
+    z = block(x)
+    assert z.dtype == torch.float16
+    assert (z.float() - x.float() - truth).norm() < 0.01 * truth.norm()
+
+
 def test_the_plan_says_why_in_fp16() -> None:
     """In float16 the plan prefers the folded gram order and gives the reason."""
     shape = (128, 128, 16, 16)

@@ -24,7 +24,7 @@ from scalednl.ops.gram.forward import (
     Vector,
 )
 from scalednl.ops.gram.mixing import Projections
-from scalednl.ops.layout import Maps, pixel_rows, rows_to_maps
+from scalednl.ops.layout import Maps, accumulation_dtype, pixel_rows, rows_to_maps
 from scalednl.ops.masks import Mask, shown
 from scalednl.ops.rank_one import rank_one_branch
 from scalednl.options import Memory
@@ -109,7 +109,7 @@ def add_projected(
     """x + norm(out(y)), with a norm in evaluation folded into out's weights."""
     if folds_in_evaluation(norm) and is_pointwise(out, (y.shape[1], x.shape[1])):
         assert isinstance(out, (_ConvNd, Pointwise))
-        weight, constant = with_norm(out.weight, out.bias, norm)
+        weight, constant = (v.to(out.weight.dtype) for v in with_norm(out.weight, out.bias, norm))
         u = _CONVOLVE[x.dim() - 3](y, weight, constant)
         return x + u if mask is None else _add_branch(x, u, None, mask)
     return _add_branch(x, out(y), norm, mask)
@@ -130,7 +130,7 @@ def add_rank_one(
 ) -> Maps:
     """x + norm(u + out_bias), u by the rank-one order from theta(queries) and phi(keys)."""
     if folds_in_evaluation(norm):
-        weight, out_bias = with_norm(w.out, out_bias, norm)
+        weight, out_bias = (v.to(w.out.dtype) for v in with_norm(w.out, out_bias, norm))
         w, norm = w._replace(out=weight), None
     rows = (pixel_rows(theta(queries)), pixel_rows(phi(keys)), pixel_rows(keys))
     u = rank_one_branch(*rows, w, None if key_mask is None else key_mask.flatten(1))
@@ -217,10 +217,11 @@ def with_norm(weight: Tensor, bias: Vector | None, norm: _BatchNorm) -> tuple[Te
     """The weight and bias of out with a norm in evaluation folded in.
 
     norm(u) = gain u + constant, gain = gamma / sqrt(var + eps), constant = beta - gain mean.
+    Both are at least float32: in float16 a variance above 65,504 is infinite and the gain 0.
     """
     assert norm.running_mean is not None
     assert norm.running_var is not None
-    dtype = weight.dtype
+    dtype = accumulation_dtype(weight.dtype)
     gain = (norm.running_var.to(dtype) + norm.eps).rsqrt()
     if norm.weight is not None:
         gain = norm.weight.to(dtype) * gain
@@ -228,8 +229,8 @@ def with_norm(weight: Tensor, bias: Vector | None, norm: _BatchNorm) -> tuple[Te
     if norm.bias is not None:
         constant = constant + norm.bias.to(dtype)
     if bias is not None:
-        constant = constant + gain * bias
-    return weight * gain.view(-1, *[1] * (weight.dim() - 1)), constant
+        constant = constant + gain * bias.to(dtype)
+    return weight.to(dtype) * gain.view(-1, *[1] * (weight.dim() - 1)), constant
 
 
 def check_count(x: Tensor, count: int | Tensor) -> None:
