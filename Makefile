@@ -12,7 +12,7 @@ help:
 	@echo "make test    set up, then run every test"
 	@echo "make check   set up, then format check, lint, types and every test"
 	@echo "make soak    set up, then kill a training 20 times and workers of 200 runs (10 minutes)"
-	@echo "make bench   set up, then run every benchmark and judge the project's goals (20 minutes)"
+	@echo "make bench   set up, then run every benchmark and judge the project's goals (25 minutes)"
 	@echo "make results write the page, tables and figures of results/ from its records"
 	@echo "make format  rewrite the code in the house's format"
 	@echo "make peers   set up, then install other packages that tests and benchmarks use"
@@ -82,6 +82,7 @@ bench: setup
 	$(BIN)/python -m benchmarks.planner $(RUN_BENCH)
 	$(BIN)/python -m benchmarks.training_loop $(RUN_BENCH)
 	$(BIN)/python -m benchmarks.export $(RUN_BENCH)
+	$(BIN)/python -m benchmarks.half_precision $(RUN_BENCH)
 	$(BIN)/python -m benchmarks.peers $(RUN_BENCH)
 	$(BIN)/python -m benchmarks.goals $(BENCH_OUT)
 

@@ -16,6 +16,8 @@ import tyro
 from benchmarks.records import (
     ALL_KINDS,
     ExportRecord,
+    HalfPrecisionRecord,
+    HalfSetting,
     InferenceRecord,
     LoopRecord,
     PlannerRecord,
@@ -146,6 +148,24 @@ def _export(record: ExportRecord) -> list[Goal]:
     return [Goal("onnxruntime, scaled / softmax", record.scaled.ratio(record.softmax), 0.20)]
 
 
+def _half_precision(record: HalfPrecisionRecord) -> list[Goal]:
+    """How far from the largest input tried the default order ends in float16 under autocast."""
+    features = record.rows[0].setting.features
+    rows = {row.setting: row for row in record.rows if row.method == "scaled, auto"}
+    training, evaluation = (
+        rows[HalfSetting(features, "float16", "autocast", mode)] for mode in (True, False)
+    )
+    reached = {"training, finite": training.finite, "evaluation, right": evaluation.right}
+    return [
+        Goal(
+            f"float16 {what}: largest x tried / auto's",
+            *(record.settings.largest / (deviation or 0.5), 1.0),
+            counted=True,
+        )
+        for what, deviation in reached.items()
+    ]
+
+
 _GOALS: dict[str, Callable[[Any], list[Goal]]] = {
     Table3Record.KIND: _table3,
     OrdersRecord.KIND: _orders,
@@ -153,6 +173,7 @@ _GOALS: dict[str, Callable[[Any], list[Goal]]] = {
     PlannerRecord.KIND: _planner,
     LoopRecord.KIND: _loop,
     ExportRecord.KIND: _export,
+    HalfPrecisionRecord.KIND: _half_precision,
 }
 
 

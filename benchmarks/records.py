@@ -1,6 +1,7 @@
 """Records of the benchmarks in this folder, beside those of `scalednl bench`."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from scalednl.lab.records.bench import KINDS, BenchRecord, Kinds, Timing
 
@@ -134,5 +135,76 @@ class PeersRecord(BenchRecord):
     shapes: tuple[PeerShape, ...]
 
 
-_OWN = (InferenceRecord, PlannerRecord, LoopRecord, ExportRecord, PeersRecord)
+Dtype = Literal["float16", "bfloat16"]
+Precision = Literal["autocast", "float32 norm", "half"]
+
+
+@dataclass(frozen=True)
+class HalfSettings:
+    """What is searched, and what counts as right."""
+
+    heads: int
+    largest: float
+    """The largest standard deviation of x that is tried; the smallest is 1"""
+    tolerance: float
+    """Relative error, of the branch and of every gradient, up to which a result is right"""
+
+
+@dataclass(frozen=True)
+class HalfInput:
+    """The features that a block is tried on."""
+
+    batch: int
+    channels: int
+    side: int
+    inputs: Literal["after ReLU", "zero mean"]
+
+    def __str__(self) -> str:
+        return f"B{self.batch} C{self.channels} {self.side}x{self.side}, {self.inputs}"
+
+
+@dataclass(frozen=True)
+class HalfSetting:
+    """What a method is tried on, and how."""
+
+    features: HalfInput
+    dtype: Dtype
+    precision: Precision
+    training: bool
+    loss_scale: float = 1.0
+
+
+@dataclass(frozen=True)
+class HalfRow:
+    """How large x may be for one method; None where a standard deviation of 1 is too large."""
+
+    method: str
+    setting: HalfSetting
+    finite: float | None
+    """The largest deviation up to which output and gradients are finite"""
+    right: float | None
+    """The largest deviation up to which they are also within the tolerance"""
+    failure: str
+    """What is wrong first, at the next deviation"""
+    error: float | None
+    """Relative error of the branch z - x at deviation 1; None where it is not finite"""
+    gradient_error: float | None
+    """The largest of any weight's gradient there; None in evaluation too"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HalfPrecisionRecord(BenchRecord):
+    """What survives in float16 and bfloat16."""
+
+    KIND = "half_precision"
+    settings: HalfSettings
+    agreement: dict[str, float]
+    """Of each method in float32 with its literal form in float64, values and gradients"""
+    rows: tuple[HalfRow, ...]
+
+
+_OWN = (
+    *(InferenceRecord, PlannerRecord, LoopRecord, ExportRecord, PeersRecord),
+    HalfPrecisionRecord,
+)
 ALL_KINDS: Kinds = {**KINDS, **{kind.KIND: kind for kind in _OWN}}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-OWN = ("peers", "planner", "training_loop", "inference", "export")
+OWN = ("peers", "planner", "training_loop", "inference", "export", "half_precision")
 
 
 def _python(*arguments: str) -> subprocess.CompletedProcess[str]:

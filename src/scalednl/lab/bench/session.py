@@ -24,7 +24,7 @@ from scalednl.lab.records.typed_json import write_record
 class Session:
     """Fixes what a measurement depends on when it starts, and keeps the result when it ends."""
 
-    def __init__(self, name: str, options: BenchOptions) -> None:
+    def __init__(self, name: str, options: BenchOptions, precision: str = "float32") -> None:
         self.name, self.options = name, options
         self.device = options.device
         if self.device.startswith("cuda") and not torch.cuda.is_available():
@@ -35,7 +35,7 @@ class Session:
         self._start, self._cores = time.perf_counter(), _core_seconds()
         self._progress = Console(stderr=True, highlight=False)
         self._load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-        versions = f"torch {torch.__version__}, float32"
+        versions = f"torch {torch.__version__}, {precision}"
         threads = counted(torch.get_num_threads(), "thread")
         print(f"{self._where()}, {threads}, {versions}\n", flush=True)
         if self._load is not None and self._load > BUSY_LOAD * self.origin.cores:
