@@ -21,7 +21,7 @@ from scalednl.lab.report.cost_claims import judge_costs
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 README = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-STORED = ("table3", "scaling", "orders", "planner", "train")
+STORED = ("table3", "scaling", "orders", "planner", "train", "half_precision")
 
 
 def _newest(kind: str) -> BenchRecord:
