@@ -5,6 +5,8 @@ residual are the block's. Written from the formulas of the papers, in the dtype 
 Each has a `literal` form, every pixel or channel against every other, to be compared with.
 """
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -18,8 +20,8 @@ Heads = Float[Tensor, "batch heads width pixels"]
 class OtherAttention(NonLocal2d):
     """z = x + norm(out(y)) with another y."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """z, of the dtype of x."""
+    def forward(self, x: Tensor, **_: Any) -> Tensor:
+        """z, of the dtype of x, without masks and other keys."""
         theta, phi, g = (
             conv(x).flatten(2).unflatten(1, (self.heads, -1))
             for conv in (self.theta, self.phi, self.g)
