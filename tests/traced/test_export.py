@@ -19,13 +19,14 @@ def _network() -> nn.Module:
     return scalednl.create_model("preresnet8", 5, config)
 
 
-@pytest.mark.parametrize("suffix", [".onnx", ".pt2"])
-def test_a_network_with_open_sizes(suffix: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("suffix", "batch"), [(".onnx", 1), (".pt2", 1), (".pt2", 2)])
+def test_a_network_with_open_sizes(suffix: str, batch: int, tmp_path: Path) -> None:
     """The report shows the fixed order and five agreeing sizes; the model is left as it was."""
     model = _network().train()
     path = tmp_path / f"net{suffix}"
-    report = scalednl.export_model(model, path, torch.randn(2, 3, 32, 32))
+    report = scalednl.export_model(model, path, torch.randn(batch, 3, 32, 32))
     assert path.is_file()
+    assert report.checks[0].shape == (batch, 3, 32, 32)
     assert report.orders == {"stack.0": "gram"}
     assert len(report.checks) == 5
     assert len({check.shape for check in report.checks}) == 5

@@ -79,11 +79,13 @@ def export_model(
         )
     if not path.parent.is_dir():
         raise ValueError(f"{path.parent} is not a folder: make it first")
+    # A size of 1 that is traced is fixed for good.
+    several = example if len(example) > 1 else torch.cat([example, example])
     temporary = path.with_name(f".{path.name}.{os.getpid()}{SUFFIXES[chosen]}")
     with evaluating(model), _fixed_orders(model, example) as orders:
         try:
             with _quiet():
-                run = (_onnx if chosen == "onnx" else _torch_export)(model, temporary, example)
+                run = (_onnx if chosen == "onnx" else _torch_export)(model, temporary, several)
             checks = tuple(_compare(model, run, shape) for shape in _shapes(example.shape))
             worst = max(checks, key=lambda check: check.error)
             if not worst.error <= TOLERANCE:
