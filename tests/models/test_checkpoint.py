@@ -111,41 +111,6 @@ def test_layouts(name: str) -> None:
     assert_close(model(x), block(x), 1e-10)
 
 
-def released(model: nn.Module, wide: bool) -> dict[str, Tensor]:
-    """The state of one of our networks under the names of the authors' release."""
-    top = {"stem": "conv1", "norm": "bn1" if wide else "bn", "classifier": "fc"}
-    parts = {"theta": "theta_conv", "phi": "pi_conv", "g": "g_conv", "out": "z_conv"}
-    state = {}
-    for key, value in model.state_dict().items():
-        first, _, rest = key.partition(".")
-        if first == "stages":
-            stage, block, inner = rest.split(".", 2)
-            number = int(block) + (wide and (int(stage), int(block)) == (1, 1))
-            inner = inner.replace("shortcut", "convShortcut" if wide else "downsample.0")
-            place = f"block{int(stage) + 1}.layer" if wide else f"layer{int(stage) + 1}"
-            state[f"{place}.{number}.{inner}"] = value
-        elif first == "stack":
-            block, part, leaf = rest.split(".")
-            place = "block2.layer.1.head" if wide else "layer2.nonlocal.head"
-            state[f"{place}.{block}.{parts.get(part, 'z_bn')}.{leaf}"] = value
-        else:
-            state[f"{top[first]}.{rest}"] = value
-    state["block2.layer.1.pos_vec" if wide else "layer2.nonlocal.pos_vec"] = torch.randn(1, 4, 8, 8)
-    return state
-
-
-@pytest.mark.parametrize("name", ["preresnet20", "preresnet56", "preresnet18_tiny", "wrn16_1"])
-def test_a_network_of_the_release(name: str) -> None:
-    """The authors' names lead to ours; the position buffer is ignored; one call is enough."""
-    source = randomise(scalednl.create_model(name, 5, scalednl.NonLocalConfig(heads=2, blocks=2)))
-    model = scalednl.create_model(name, 5, scalednl.NonLocalConfig(heads=2, blocks=2))
-    state = prefixed(released(source, name.startswith("wrn")), "module.")
-    paths = scalednl.load_foreign_state_dict(model, {"state_dict": state})
-    assert paths == ("stack.0", "stack.1")
-    for key, value in model.state_dict().items():
-        assert torch.equal(value, source.state_dict()[key]), key
-
-
 RENAMES = [
     {"layer2.nonlocal.head": "stack", "layer2": "rest"},
     {"layer2": "rest", "layer2.nonlocal.head": "stack"},
@@ -232,21 +197,6 @@ def test_what_does_not_fit_changes_nothing(name: str) -> None:
         scalednl.load_foreign_state_dict(model, checkpoint)
     for key, value in model.state_dict().items():
         assert torch.equal(value, before[key]), key
-
-
-def test_files_that_are_no_checkpoints(tmp_path: Path) -> None:
-    """A text, a cut file, an object, a missing file: a sentence with the path."""
-    torch.save(theirs().state_dict(), tmp_path / "good.pth")
-    good = (tmp_path / "good.pth").read_bytes()
-    (tmp_path / "cut.pth").write_bytes(good[: len(good) // 2])
-    (tmp_path / "text.pth").write_text("<html>not found</html>")
-    (tmp_path / "empty.pth").write_bytes(b"")
-    (tmp_path / "text.safetensors").write_text("<html>not found</html>")
-    torch.save(nn.Linear(2, 2), tmp_path / "module.pth")
-    names = ["cut.pth", "text.pth", "empty.pth", "text.safetensors", "module.pth", "absent.pth"]
-    for name in names:
-        with pytest.raises(ValueError, match=name):
-            scalednl.load_foreign_state_dict(ours(), tmp_path / name)
 
 
 def test_typing_errors_in_rename_are_noticed() -> None:

@@ -9,36 +9,7 @@ from torch import Tensor, nn
 
 import scalednl
 from scalednl import NonLocalConfig
-
-
-class Branches(nn.Module):
-    """A network that is no Sequential: a module used twice, a tuple, a dictionary, one unused."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.stem = nn.Conv2d(3, 8, 3, padding=1)
-        self.shared = nn.Conv2d(8, 8, 3, padding=1)
-        self.relu = nn.ReLU()
-        self.down = nn.Conv2d(8, 16, 3, 2, padding=1)
-        self.pair = Pair()
-        self.unused = nn.Conv2d(8, 8, 1)
-        self.head = nn.Linear(16, 4)
-
-    def forward(self, x: Tensor) -> dict[str, Tensor]:
-        """Scores, and what the pair gives."""
-        x = self.relu(self.stem(x))
-        x = self.relu(self.shared(self.shared(x)))
-        x = self.relu(self.down(x))
-        a, b = self.pair(x)
-        return {"scores": self.head(a.mean((2, 3))), "rest": b}
-
-
-class Pair(nn.Module):
-    """A module with two outputs."""
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """x, and its mean."""
-        return x, x.mean((2, 3))
+from tests.models.hosts import EXAMPLE, Branches
 
 
 def _sequential() -> nn.Sequential:
@@ -57,9 +28,6 @@ def _size(model: nn.Module) -> int:
 
 def _list(output: "Tensor | dict[str, Tensor]") -> list[Tensor]:
     return list(output.values()) if isinstance(output, dict) else [output]
-
-
-EXAMPLE = torch.randn(2, 3, 16, 12, generator=torch.Generator().manual_seed(0))
 
 
 @pytest.mark.parametrize(
@@ -95,18 +63,6 @@ def test_inserted_blocks_do_nothing_at_first_and_can_learn(
             assert module.norm is not None
             nn.init.ones_(module.norm.weight)  # type: ignore[arg-type]
     assert not torch.equal(_list(model(EXAMPLE))[0], _list(truth)[0])
-
-
-def test_the_report_counts_what_was_added() -> None:
-    """Channels, pixels, parameters, planned order and multiply-adds, per place."""
-    _, report = scalednl.insert_nonlocal(Branches(), "shared", count=3, example=EXAMPLE)
-    (place,) = report.insertions
-    assert (place.path, place.channels, place.space) == ("shared", 8, (16, 12))
-    assert place.parameters == 3 * (4 * 8 * 8 + 2 * 8)
-    plan = scalednl.NonLocal2d(8).plan((1, 8, 16, 12), training=False)
-    assert place.multiply_adds == 2 * 3 * plan.multiply_adds
-    assert "8x16x12 x2" in str(report)
-    assert "bit for bit" in str(report)
 
 
 def test_training_state_and_statistics_are_left_alone() -> None:

@@ -1,17 +1,14 @@
 """The paper's networks: sizes, places of blocks, arithmetic."""
 
 import inspect
-import re
 
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 import scalednl
 from scalednl import NonLocalConfig, create_model, list_models
-from scalednl.models.residual import ResidualNetwork
-from tests.support import assert_close
 
 COUNTS = {
     ("preresnet32", 10): (466_714, 479_194),
@@ -65,39 +62,6 @@ def test_large_models_have_the_right_maps(name: str) -> None:
     assert maps.shape[2:] == ((7, 7) if "tiny" in name else (8, 8))
 
 
-def _calls(model: ResidualNetwork, size: int = 32) -> list[tuple[str, tuple[int, ...]]]:
-    """Residual blocks and non-local blocks in the order in which they run, with their inputs."""
-    calls: list[tuple[str, tuple[int, ...]]] = []
-    for path, module in model.named_modules():
-        if re.fullmatch(r"stages\.\d+\.\d+|stack\.\w+", path):
-            module.register_forward_hook(
-                lambda _m, inputs, _o, path=path: calls.append((path, tuple(inputs[0].shape)))
-            )
-    model(torch.randn(2, 3, size, size))
-    return calls
-
-
-@pytest.mark.parametrize(
-    ("name", "stage", "before", "maps"),
-    [
-        ("preresnet56", 2, "stages.1.5", (2, 128, 16, 16)),
-        ("preresnet32", 2, "stages.1.4", (2, 32, 16, 16)),
-        ("preresnet20", 1, "stages.0.2", (2, 16, 32, 32)),
-        ("preresnet20", 3, "stages.2.2", (2, 64, 8, 8)),
-        ("preresnet8", 2, "stages.2.0", (2, 32, 16, 16)),
-    ],
-)
-def test_where_the_stack_runs(name: str, stage: int, before: str, maps: tuple[int, ...]) -> None:
-    """The stack runs directly before the last residual block of its stage, after a lone one."""
-    model = create_model(name, 10, NonLocalConfig(blocks=3, stage=stage))
-    calls = _calls(model)
-    paths = [path for path, _ in calls]
-    first = paths.index("stack.position")
-    assert paths[first : first + 4] == ["stack.position", "stack.0", "stack.1", "stack.2"]
-    assert paths[first + 4] == before
-    assert calls[first][1] == maps
-
-
 def test_no_blocks_is_the_plain_network() -> None:
     """blocks=0 is exactly the network without blocks; with position it is the control."""
     x = torch.randn(2, 3, 32, 32)
@@ -122,63 +86,6 @@ def test_no_blocks_is_the_plain_network() -> None:
         missing = models[key].load_state_dict(plain.state_dict(), strict=False)
         assert not missing.unexpected_keys
         assert all(name.startswith("stack.") for name in missing.missing_keys)
-
-
-def _bn(x: Tensor, s: dict[str, Tensor], name: str) -> Tensor:
-    mean, var = s[f"{name}.running_mean"], s[f"{name}.running_var"]
-    return F.batch_norm(x, mean, var, s[f"{name}.weight"], s[f"{name}.bias"])
-
-
-def _by_hand(s: dict[str, Tensor], x: Tensor, depth: int, kind: str) -> Tensor:
-    """The networks written out: kind is basic, bottleneck or wide."""
-    x = F.conv2d(x, s["stem.weight"], padding=1)
-    for stage in range(3):
-        for number in range(depth):
-            p = f"stages.{stage}.{number}"
-            stride = 2 if stage and not number else 1
-            a = F.relu(_bn(x, s, f"{p}.bn1"))
-            if kind == "bottleneck":
-                y = F.conv2d(a, s[f"{p}.conv1.weight"])
-                y = F.conv2d(
-                    F.relu(_bn(y, s, f"{p}.bn2")), s[f"{p}.conv2.weight"], stride=stride, padding=1
-                )
-                y = F.conv2d(F.relu(_bn(y, s, f"{p}.bn3")), s[f"{p}.conv3.weight"])
-            else:
-                y = F.conv2d(a, s[f"{p}.conv1.weight"], stride=stride, padding=1)
-                y = F.conv2d(F.relu(_bn(y, s, f"{p}.bn2")), s[f"{p}.conv2.weight"], padding=1)
-            if f"{p}.shortcut.weight" in s:
-                x = F.conv2d(a if kind == "wide" else x, s[f"{p}.shortcut.weight"], stride=stride)
-            x = x + y
-    x = F.relu(_bn(x, s, "norm")).mean((2, 3))
-    return F.linear(x, s["classifier.weight"], s["classifier.bias"])
-
-
-@pytest.mark.parametrize(
-    ("name", "depth", "kind"),
-    [("preresnet14", 2, "basic"), ("preresnet47", 5, "bottleneck"), ("wrn16_2", 2, "wide")],
-)
-def test_the_arithmetic_is_the_papers(name: str, depth: int, kind: str) -> None:
-    """Scores equal the network written out in functions, from the same weights."""
-    model = create_model(name, 5).double().eval()
-    for key, buffer in model.named_buffers():
-        if key.endswith("running_var"):
-            buffer.uniform_(0.5, 2)
-        elif key.endswith("running_mean"):
-            buffer.normal_()
-    x = torch.randn(2, 3, 16, 16, dtype=torch.float64)
-    assert_close(model(x), _by_hand(model.state_dict(), x, depth, kind), 1e-10)
-
-
-def test_convolutions_start_from_he_fan_out() -> None:
-    """Every backbone convolution and the classifier have the deviation of He, fan out."""
-    model = create_model("preresnet56", 100)
-    checked = 0
-    for name, module in model.named_modules():
-        if isinstance(module, (nn.Conv2d, nn.Linear)) and module.weight.numel() > 4000:
-            fan = module.weight[:, 0].numel()
-            assert module.weight.std().item() == pytest.approx((2 / fan) ** 0.5, rel=0.1), name
-            checked += 1
-    assert checked > 20
 
 
 @pytest.mark.usefixtures("unchecked_shapes")

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 import scalednl
+from tests.models.hosts import LoopingChildren
 from tests.models.test_feature_layout import ChannelsLast, Patches
-from tests.models.test_inserted import Appending, LoopingChildren
+from tests.models.test_inserted import Appending
 from tests.support import assert_close, randomise
 
 CASES: dict[str, tuple[Callable[[], nn.Module], str]] = {
