@@ -3,6 +3,7 @@
 import pytest
 
 from scalednl import NonLocal1d, NonLocal3d, NonLocalConfig, SinusoidalPosition2d
+from scalednl.blocks import NonLocalBlock
 from scalednl.models.stack import make_stack, stack_parts
 
 
@@ -28,10 +29,10 @@ def test_position_comes_first_and_only_where_it_is_wanted(
 
 
 @pytest.mark.parametrize(("dims", "kind"), [(1, NonLocal1d), (3, NonLocal3d)])
-def test_blocks_have_the_axes_and_options_asked_for(dims: int, kind: type) -> None:
+def test_blocks_have_the_axes_and_options_asked_for(dims: int, kind: type[NonLocalBlock]) -> None:
     """Every option of the configuration reaches every block."""
     config = NonLocalConfig(attention="softmax", heads=2, embed_channels=4, blocks=2)
     for block in stack_parts(8, config, position=False, dims=dims).values():
-        assert type(block) is kind
+        assert isinstance(block, kind)
         assert (block.channels, block.attention, block.heads) == (8, "softmax", 2)
         assert block.theta.out_channels == 4

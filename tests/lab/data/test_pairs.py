@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from scalednl.errors import UsageError
 from scalednl.lab.config import PairsConfig
 from scalednl.lab.data import load_data
 from scalednl.lab.data.gratings import BLUE, GREEN, RED, Source, generate
@@ -132,24 +131,6 @@ def test_the_best_additive_score_is_right_for_three_quarters(k: int) -> None:
             assert one != two
             covered[rows, columns] += 1
     assert (covered == 1).all()
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"patch": 17}, "patch=17 does not fit into height=16"),
-        ({"jitter": 14}, "width=40 has no room for two gratings of patch=7 and jitter=14"),
-        ({"jitter": -1}, "jitter at least 0"),
-        ({"orientations": 1}, "orientations must be in 2 to 64, got 1"),
-        ({"noise": -1.0}, "noise must be in 0 to 1000, got -1.0"),
-        ({"noise": float("nan")}, "got nan"),
-        ({"train_images": 0}, "train_images must be at least 1, got 0"),
-    ],
-)
-def test_invalid_options_are_refused(options: dict[str, float], said: str) -> None:
-    """Each is named with what would work."""
-    with pytest.raises(UsageError, match=said):
-        PairsConfig(**options)  # type: ignore[arg-type]
 
 
 def test_pairs_load_by_name() -> None:

@@ -100,23 +100,6 @@ def test_one_side_does_not_predict_the_class(colours: int, per_side: int, k: int
         assert all(len(found) == 1 for found in by_side.values())
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"colours": 7}, "colours must be in 1 to 6, got 7"),
-        ({"per_side": 4}, "per_side must be in 1 to 3, got 4"),
-        ({"per_side": 3}, "height must be at least per_side . patch = 21"),
-        ({"orientations": 1}, "recall: orientations must be in 2 to 64, got 1"),
-        ({"jitter": 14}, "width=40 has no room"),
-        ({"test_images": 0}, "test_images must be at least 1, got 0"),
-    ],
-)
-def test_invalid_options_are_refused(options: dict[str, Any], said: str) -> None:
-    """Each is named with what would work."""
-    with pytest.raises(UsageError, match=said):
-        RecallConfig(**options)
-
-
 def test_recall_loads_by_name() -> None:
     """load_data gives both splits and the turns as names of classes."""
     config = RecallConfig(train_images=50, test_images=20)

@@ -10,15 +10,13 @@ import pytest
 
 from scalednl.lab.config import Experiment
 from scalednl.lab.paper.artefacts import find_artefacts
-from scalednl.lab.paper.costs import training_multiply_adds
-from scalednl.lab.paper.hours import rates
 from scalednl.lab.paper.scales import SCALES
 from scalednl.lab.recipes import PRETRAIN
 from scalednl.lab.records.failure import write_failure
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.records.runs import PRECISIONS
 from scalednl.lab.sweep.plan import Plan, PlannedRun, make_plan
-from scalednl.lab.sweep.plan_view import plan_lines, plan_values
+from scalednl.lab.sweep.plan_view import plan_lines
 from tests.lab.report.builders import write_run
 
 
@@ -160,35 +158,6 @@ def test_folders_that_hold_something_else(tmp_path: Path) -> None:
     assert "damaged: it holds another experiment (lr is 0.7, not 0.1)" in lines
 
 
-def test_finished_runs_set_the_pace(tmp_path: Path) -> None:
-    """Estimates come from a default until a run has finished here, and the plan says which."""
-    before = _plan(tmp_path)
-    run = before.runs[0]
-    assert "a default: no run has finished here yet" in before.rates.words
-    _begin(run.path, run.experiment, "finished")
-    after = _plan(tmp_path)
-    speed = after.rates
-    assert "the median of 1 finished run here on cpu" in speed.words
-    assert speed.seconds(run.experiment) == pytest.approx(10)
-    assert speed.usual == pytest.approx(training_multiply_adds(run.experiment) / 10)
-    assert rates(after.found, 2).seconds(run.experiment) == pytest.approx(5)
-    assert after.runs[0].seconds_left(speed) == 0
-    half = PlannedRun("x", run.experiment, tmp_path, state="interrupted", epochs_done=2)
-    assert half.seconds_left(speed) == pytest.approx(10 * (1 - 2 / run.experiment.epochs))
-
-
-def test_a_plan_is_every_run_and_totals(tmp_path: Path) -> None:
-    """One line a run, and as values the same."""
-    plan = _plan(tmp_path)
-    lines = list(plan_lines(plan))
-    for run in plan.runs:
-        assert sum(line.split()[:1] == [run.name] for line in lines) == 1
-    assert "12 runs: 0 done, 12 to do (12 waiting)" in lines
-    values = plan_values(plan)
-    assert values["totals"]["to_do"] == len(values["runs"]) == 12
-    assert json.loads(json.dumps(values)) == values
-
-
 def test_a_thousand_runs_are_planned_without_torch(tmp_path: Path) -> None:
     """Every run has its line, 400 of them done already, and nothing that could train is loaded."""
     runs = make_plan(find_artefacts(["all"]), SCALES["paper"], tmp_path, seeds=20).runs
@@ -203,3 +172,14 @@ def test_a_thousand_runs_are_planned_without_torch(tmp_path: Path) -> None:
     assert planned.returncode == 0, planned.stderr
     assert f"{len(runs):,} runs: 400 done" in planned.stdout
     assert planned.stdout.count("  finished") == 400
+
+
+def test_what_is_left_is_the_share_of_the_epochs(tmp_path: Path) -> None:
+    """Nothing for a finished run, half for one that is half done, at the pace of the folder."""
+    run = _plan(tmp_path).runs[0]
+    _begin(run.path, run.experiment, "finished")
+    plan = _plan(tmp_path)
+    assert plan.rates.seconds(run.experiment) == pytest.approx(10)
+    assert plan.runs[0].seconds_left(plan.rates) == 0
+    half = PlannedRun("x", run.experiment, tmp_path, state="interrupted", epochs_done=2)
+    assert half.seconds_left(plan.rates) == pytest.approx(10 * (1 - 2 / run.experiment.epochs))

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from scalednl.errors import UsageError
-from scalednl.lab.config import RunSettings
 from scalednl.lab.training.devices import make_fabric
 from scalednl.lab.training.loop import Trainer
 from scalednl.lab.training.run import run
@@ -50,9 +49,3 @@ def test_compile_trains_what_torch_compile_returns(
     stored = load_model(tmp_path / "compiled" / "weights.safetensors").state_dict()
     for name, value in network.state_dict().items():
         assert torch.equal(stored[name], value), name
-
-
-def test_settings_of_older_files_are_read() -> None:
-    """Options that are gone are ignored when a run is resumed."""
-    old = {**SETTINGS.as_dict(), "nodes": 1}
-    assert RunSettings.from_dict(old) == SETTINGS

@@ -1,0 +1,121 @@
+"""Experiments: what they refuse, their file, and what makes two of them the same training."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from scalednl.config import NonLocalConfig
+from scalednl.errors import UsageError
+from scalednl.lab.config import Experiment
+from scalednl.lab.recipes import find_recipe, recipes
+from scalednl.options import Attention, default_init
+
+CELLS = {
+    "cifar10-preresnet56-scaled": "8673ab20107e",
+    "cifar100-wrn28_10-softmax": "4e0becdf108f",
+    "tiny-preresnet50-scaled-finetune": "9c740fb600e3",
+    "cifar10-preresnet20-plain-short": "24c6d5b131ed",
+    "cifar100-preresnet32-scaled-short": "5b06797d9f31",
+    "10,000 images": "60dad98ea2e0",
+}
+
+
+def test_experiments_survive_their_file_and_name_their_differences() -> None:
+    """as_dict and from_dict are inverse; differences are listed by name."""
+    for recipe in recipes().values():
+        assert Experiment.from_dict(recipe.as_dict()) == recipe
+    one, two = find_recipe("pairs-scaled"), find_recipe("pairs-softmax")
+    assert "block.attention is softmax, not scaled" in one.differences(two)
+    assert one.digest != two.digest
+
+
+def test_a_cell_ignores_what_does_not_matter() -> None:
+    """Seed, name, order and unused options keep the cell; whatever changes results changes it."""
+    plain = Experiment(data="cifar10", block=replace(Experiment().block, blocks=0))
+    assert replace(plain, block=replace(plain.block, heads=2)).cell == plain.cell
+    blocks = Experiment()
+    same = replace(
+        blocks, seed=3, recipe="x", position=True, block=replace(blocks.block, order="gram")
+    )
+    assert same.cell == blocks.cell
+    for other in (
+        replace(blocks, position=False),
+        replace(blocks, lr=0.2),
+        replace(blocks, block=replace(blocks.block, heads=2)),
+    ):
+        assert other.cell != blocks.cell
+
+
+@pytest.mark.parametrize("attention", ["scaled", "softmax", "mean"])
+def test_a_cell_names_the_default_start(attention: Attention) -> None:
+    """Leaving the initialisation out and writing the default down are the same training."""
+    left_out = Experiment(block=NonLocalConfig(attention=attention))
+    written = Experiment(block=NonLocalConfig(attention=attention, init=default_init(attention)))
+    assert left_out.cell == written.cell
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"epochs": 0}, "--epochs must be at least 1, got 0"),
+        ({"test_limit": 0}, "--test-limit must be at least 1, got 0"),
+        ({"lr": float("nan")}, "--lr must be at least 0, got nan"),
+        ({"weight_decay": -1e-4}, "--weight-decay must be at least 0, got -0.0001"),
+        ({"label_smoothing": 1.0}, "--label-smoothing must be less than 1, got 1.0"),
+        ({"milestones": (3, 3)}, r"rising order, got \(3, 3\)"),
+        ({"milestones": (-1, 3)}, r"rising order, got \(-1, 3\)"),
+        ({"accumulate": 5, "batch": 4}, "--accumulate must be at most --batch 4, got 5"),
+        ({"weights": "run"}, "--weights run is for fine-tuning: add --finetune"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused(changes: dict[str, Any], said: str) -> None:
+    """The message names the option, what was given and what would work."""
+    with pytest.raises(UsageError, match=said):
+        Experiment(**changes)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"seed": None}, "Expected `int`, got `null`"),
+        ({"block": {"heads": 3, "embed_channels": 8}}, "heads=3 does not divide"),
+        ({"colour": 3}, "colour is not an option of this version"),
+        ({"block": {"colour": 3}}, "block.colour is not an option of this version"),
+        ({"batch": 2**63}, "batch is too large"),
+        ({"epochs": 0}, "--epochs must be at least 1, got 0"),
+    ],
+)
+def test_a_file_with_other_contents_is_a_sentence(change: dict[str, Any], said: str) -> None:
+    """Unknown names, wrong types and impossible values are all ValueErrors."""
+    with pytest.raises(ValueError, match=said):
+        Experiment.from_dict({**Experiment().as_dict(), **change})
+
+
+@pytest.mark.parametrize("data", ["cifar10", "pairs", "recall"])
+def test_a_file_has_the_options_of_its_own_images(data: str) -> None:
+    """Options of generated data sets that are not used are left out, and ignored when read."""
+    experiment = Experiment(data=data)
+    values = experiment.as_dict()
+    assert values.keys() & {"pairs", "recall"} == {data} - {"cifar10"}
+    old = {"pairs": {"odd": 1}} if data == "cifar10" else {}
+    assert Experiment.from_dict({**values, **old}) == experiment
+    assert (experiment.generated is None) == (data == "cifar10")
+    del values["lr"]
+    with pytest.raises(ValueError, match="lr is missing"):
+        Experiment.from_dict(values)
+
+
+def test_the_last_epochs_are_tested() -> None:
+    """`test_last` counts from the end; None is every epoch."""
+    last = Experiment(epochs=5, test_last=2)
+    assert [last.is_tested_after(epoch) for epoch in range(5)] == [False] * 3 + [True] * 2
+    assert Experiment(epochs=5).is_tested_after(0)
+
+
+def test_cells_of_finished_runs_stay_the_same() -> None:
+    """A cell that changes would train again what has finished: these are fixed."""
+    short = find_recipe("cifar10-preresnet20-scaled-short")
+    found = {name: find_recipe(name).cell for name in CELLS if name in recipes()}
+    found["10,000 images"] = replace(short, limit=10000, epochs=10, test_last=2).cell
+    assert found == CELLS
