@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from scalednl.errors import CommandError, UsageError
+from scalednl.errors import UsageError
 from scalednl.lab.data.splits import ImageData, Split
 from scalednl.lab.records.run import ErrorSummary, RunFolder
 from scalednl.lab.training.evaluate import test_batches as batches_of_tests
@@ -62,20 +62,6 @@ def test_stored_predictions_give_the_recorded_error(tmp_path: Path) -> None:
             model(batch.images).argmax(1) for batch in batches_of_tests(experiment, data).epoch(0)
         ]
     assert predictions.tolist() == torch.cat(again).tolist()
-
-
-def test_many_classes_take_two_bytes(tmp_path: Path) -> None:
-    """Beyond 256 classes a prediction still is the class; a damaged file is a sentence."""
-    folder = RunFolder(tmp_path)
-    assert folder.read_predictions() is None
-    folder.write_predictions(np.array([0, 255, 999]), 1000)
-    found = folder.read_predictions()
-    assert found is not None
-    assert found.tolist() == [0, 255, 999]
-    assert found.dtype == np.uint16
-    (tmp_path / "predictions.npy").write_bytes(b"nonsense")
-    with pytest.raises(CommandError, match=r"predictions\.npy is damaged"):
-        folder.read_predictions()
 
 
 def test_ranks_put_their_predictions_together() -> None:

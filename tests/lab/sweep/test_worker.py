@@ -1,0 +1,93 @@
+"""One attempt at one run: every way to end is a result and a sentence."""
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from scalednl.errors import CommandError, UsageError
+from scalednl.lab.config import Experiment
+from scalednl.lab.records.run import BusyError
+from scalednl.lab.sweep import worker
+from scalednl.lab.sweep.worker import Attempt, Job, attempt
+from tests.lab.sweep.builders import make_job, planned
+
+
+@pytest.fixture(autouse=True)
+def _own_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An attempt takes the arguments of its job for its own."""
+    monkeypatch.setattr(sys, "argv", ["scalednl", "reproduce"])
+
+
+def _raising(error: BaseException) -> Attempt:
+    def work(_: Job) -> Attempt:
+        raise error
+
+    job = Job("run", "run", {}, patience=0.0)
+    return attempt(job, work)
+
+
+@pytest.mark.parametrize(
+    ("error", "result", "message"),
+    [
+        (UsageError("it cannot work"), "refused", "it cannot work"),
+        (CommandError("no data"), "failed", "no data"),
+        (ValueError("odd"), "failed", "odd"),
+        (MemoryError("all of it"), "failed", "MemoryError: all of it"),
+        (KeyboardInterrupt(), "interrupted", "interrupted"),
+        (BusyError("another trains"), "busy", "another trains"),
+    ],
+)
+def test_errors_are_results(error: BaseException, result: str, message: str) -> None:
+    """A mistake is not tried again, everything else may be."""
+    found = _raising(error)
+    assert (found.result, found.message) == (result, message)
+
+
+def test_another_process_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as its patience lasts, a worker asks again."""
+    monkeypatch.setattr(worker, "POLL_SECONDS", 0.0)
+    asked: list[int] = []
+
+    def work(_: Job) -> Attempt:
+        asked.append(1)
+        if len(asked) < 3:
+            raise BusyError("busy")
+        return Attempt("finished")
+
+    assert attempt(Job("run", "run", {}, patience=60.0), work).result == "finished"
+    assert len(asked) == 3
+
+
+def test_a_job_holds_what_another_machine_needs(tmp_path: Path) -> None:
+    """Its values survive JSON, with the experiment, the settings and the command."""
+    (run,) = planned(tmp_path, "a")
+    values = json.loads(json.dumps(asdict(make_job(run))))
+    assert (values["name"], values["path"]) == ("a", str(tmp_path / "a"))
+    assert Experiment.from_dict(values["experiment"]) == run.experiment
+    assert values["settings"]["threads"] == 1
+    assert values["command"] == sys.argv
+
+
+def test_a_process_answers_with_json_alone(tmp_path: Path) -> None:
+    """What a run prints goes to the log; the answer and the exit code tell how it ended."""
+    for name, result, code in (("a", "finished", 0), ("b-refused", "refused", 1)):
+        (run,) = planned(tmp_path, name)
+        job = json.dumps(asdict(make_job(run)))
+        with subprocess.Popen(
+            [sys.executable, "-m", "tests.lab.sweep.trivial_worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(f"{job}\n")
+            process.stdin.flush()
+            answer = json.loads(process.stdout.read())
+            assert process.wait() == code
+        assert answer["result"] == result
