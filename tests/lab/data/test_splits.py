@@ -48,3 +48,17 @@ def test_limited_data_has_other_training_images_by_seed_and_the_same_test_images
     assert not np.array_equal(one.train.images, two.train.images)
     assert np.array_equal(one.test.images, two.test.images)
     assert _data(40).limited(None).train.images.shape == (40, 8, 8, 3)
+
+
+def test_subsets_come_from_the_seed() -> None:
+    """Training images of two seeds differ, of one seed they do not; test images never do."""
+    labels = np.arange(200) % 5
+    images = np.arange(200, dtype=np.uint8)[:, None, None, None] * np.ones((1, 2, 2, 3), np.uint8)
+    split = Split(images, labels)
+    data = ImageData("x", split, split, list("abcde"), (0.5,) * 3, (0.25,) * 3)
+    one, again, other = (data.limited(50, 20, seed) for seed in (1, 1, 2))
+    chosen = [set(part.train.images[:, 0, 0, 0].tolist()) for part in (one, again, other)]
+    assert chosen[0] == chosen[1] != chosen[2]
+    assert len(chosen[0] & chosen[2]) < 30
+    assert np.bincount(other.train.labels).tolist() == [10] * 5
+    assert np.array_equal(one.test.images, other.test.images)

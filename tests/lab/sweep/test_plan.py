@@ -151,11 +151,11 @@ def test_folders_that_hold_something_else(tmp_path: Path) -> None:
     (runs[5].path / "result.json").write_text("nonsense")
     now = _plan(tmp_path).runs
     assert [run.state for run in now[:6]] == [*["damaged"] * 5, "interrupted"]
-    assert now[0].note == "it holds another experiment (lr is 0.7, not 0.1)"
+    assert now[0].note == "it holds another experiment (lr is 0.7, not 0.05)"
     assert "config.json is damaged" in now[1].note
     assert "has schema 99, and this version reads 1" in now[2].note
     lines = "\n".join(plan_lines(_plan(tmp_path)))
-    assert "damaged: it holds another experiment (lr is 0.7, not 0.1)" in lines
+    assert "damaged: it holds another experiment (lr is 0.7, not 0.05)" in lines
 
 
 def test_a_thousand_runs_are_planned_without_torch(tmp_path: Path) -> None:

@@ -206,21 +206,6 @@ def test_divergence_is_a_result(tmp_path: Path) -> None:
     assert _run(tmp_path / "with", replace(experiment, block=block)).status == "finished"
 
 
-def test_seeds_pair_across_attentions() -> None:
-    """The same seed gives the same backbone and the same batches, whatever the block."""
-    plain, softmax = (
-        small(block=NonLocalConfig(blocks=0)),
-        small(block=NonLocalConfig(attention="softmax", blocks=2)),
-    )
-    first, second = (initial_model(experiment, 4) for experiment in (plain, softmax))
-    for name, value in first.state_dict().items():
-        assert torch.equal(value, second.state_dict()[name])
-    fabric, data = make_fabric(SETTINGS), experiment_data(SMALL, None)
-    one, two = (Trainer(e, data, initial_model(e, 4), fabric) for e in (plain, softmax))
-    for mine, theirs in zip(one.batches.epoch(1), two.batches.epoch(1), strict=True):
-        assert torch.equal(mine.images, theirs.images)
-
-
 def test_fine_tuning_begins_from_the_trained_backbone(tmp_path: Path) -> None:
     """Backbone taken over, new blocks at their start, a fresh optimizer; other networks refused."""
     plain = small(block=NonLocalConfig(blocks=0), epochs=1)

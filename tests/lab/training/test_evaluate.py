@@ -1,4 +1,4 @@
-"""When a run is tested, what it stores of that, and which images it trains on."""
+"""When a run is tested, and what it stores of that."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from scalednl.errors import UsageError
 from scalednl.lab.data.splits import ImageData, Split
 from scalednl.lab.records.run import ErrorSummary, RunFolder
 from scalednl.lab.training.evaluate import test_batches as batches_of_tests
@@ -77,32 +76,3 @@ def test_ranks_put_their_predictions_together() -> None:
             assert (seen[place] == -1).all()
             seen[place] = batch.labels.numpy()
     assert seen.tolist() == labels.tolist()
-
-
-def test_subsets_come_from_the_seed() -> None:
-    """Training images of two seeds differ, of one seed they do not; test images never do."""
-    labels = np.arange(200) % 5
-    images = np.arange(200, dtype=np.uint8)[:, None, None, None] * np.ones((1, 2, 2, 3), np.uint8)
-    split = Split(images, labels)
-    data = ImageData("x", split, split, list("abcde"), (0.5,) * 3, (0.25,) * 3)
-    one, again, other = (data.limited(50, 20, seed) for seed in (1, 1, 2))
-    chosen = [set(part.train.images[:, 0, 0, 0].tolist()) for part in (one, again, other)]
-    assert chosen[0] == chosen[1] != chosen[2]
-    assert len(chosen[0] & chosen[2]) < 30
-    assert np.bincount(other.train.labels).tolist() == [10] * 5
-    assert np.array_equal(one.test.images, other.test.images)
-
-
-@pytest.mark.parametrize("name", ["pairs", "recall"])
-def test_generated_training_images_come_from_the_seed(name: str) -> None:
-    """Seeds vary the training sample; the test images are the same for all."""
-    one, other = (experiment_data(small(data=name, seed=seed), None) for seed in (1, 2))
-    assert not np.array_equal(one.train.images, other.train.images)
-    assert np.array_equal(one.test.images, other.test.images)
-    assert not np.array_equal(one.test.images[:20], one.train.images[:20])
-
-
-def test_a_number_of_tests_must_be_positive() -> None:
-    """The message names the flag and what was given."""
-    with pytest.raises(UsageError, match="--test-last must be at least 1, got 0"):
-        small(test_last=0)
