@@ -11,6 +11,7 @@ import torch
 
 from benchmarks.records import ALL_KINDS
 from scalednl.lab.bench.options import BenchOptions
+from scalednl.lab.bench.peak import Peak
 from scalednl.lab.records.bench import BenchRecord, read_bench_record
 
 Record = TypeVar("Record", bound=BenchRecord)
@@ -53,3 +54,14 @@ def show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Show:
         return Shown(capsys.readouterr().out, record, charts)
 
     return run
+
+
+def made_up_peak(_: object, *arguments: Any, **__: Any) -> Peak:
+    """Softmax takes 8 bytes per pair of pixels, all else 1 KiB per pixel; time follows."""
+    if len(arguments) == 1:
+        return Peak(2**20, 0.0)
+    method, _, side = arguments[:3]
+    pixels = side * side
+    if method == "softmax plain":
+        return Peak(8 * pixels**2, 1e-9 * pixels**2)
+    return Peak(1024 * pixels, 1e-7 * pixels * (pixels if method == "softmax fused" else 1))
