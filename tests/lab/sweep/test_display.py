@@ -1,11 +1,14 @@
 """What a person sees of a sweep."""
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from scalednl.lab.paper.hours import Rates
+from scalednl.lab.records.runs import PRECISIONS
 from scalednl.lab.sweep.display import SweepDisplay
 from scalednl.lab.sweep.schedule import SweepState
 from tests.lab.sweep.builders import planned
@@ -50,3 +53,13 @@ def test_the_longest_run_is_waited_for(tmp_path: Path) -> None:
     """More places than runs make none of them quicker."""
     state = SweepState(planned(tmp_path, "a", "b"))
     assert SweepDisplay(lambda _: 10.0, width=8)._left(state) == 10.0
+
+
+def test_half_precision_has_its_own_estimate(tmp_path: Path) -> None:
+    """The time left of a bf16 run is that of bf16 runs of its cell, not of float32 ones."""
+    (run,) = planned(tmp_path, "a")
+    half = replace(run, precision=PRECISIONS["bf16"])
+    rates = Rates(1e9, "", {run.cell: 10.0, half.cell: 4.0})
+    for one, seconds in ((run, 10.0), (half, 4.0)):
+        display = SweepDisplay(lambda planned: planned.seconds(rates))
+        assert display._left(SweepState([one])) == seconds

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from statistics import fmean, median
 
 from scalednl.lab.config import Experiment
+from scalednl.lab.console import counted
 from scalednl.lab.paper.costs import CPU_THREAD_RATE, paper_gpu_rate, training_multiply_adds
 from scalednl.lab.records.runs import PRECISIONS, RunRecord, cell_of
 
@@ -58,14 +59,14 @@ def rates(found: Iterable[RunRecord], threads: int | None = None) -> Rates:
     if not every:
         words = (
             f"{CPU_THREAD_RATE / 1e9:.0f} G multiply-adds per second for each of "
-            f"{threads or THREADS} threads, a default: no run has finished here yet"
+            f"{counted(threads or THREADS, 'thread')}, a default: no run has finished here yet"
         )
         usual = CPU_THREAD_RATE * (threads or THREADS)
     else:
         usual = median(every)
         words = (
-            f"{usual / 1e9:.1f} G multiply-adds per second, the median of {len(every)} finished "
-            f"run{'s' * (len(every) > 1)} here on {' and '.join(sorted(devices))}"
+            f"{usual / 1e9:.1f} G multiply-adds per second, the median of "
+            f"{counted(len(every), 'finished run')} here on {' and '.join(sorted(devices))}"
         )
     return Rates(usual, words, {cell: fmean(seconds) for cell, seconds in taken.items()})
 

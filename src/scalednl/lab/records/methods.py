@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from scalednl.lab.console import counted
 from scalednl.options import Attention, Memory, Order
 
 
@@ -41,4 +42,4 @@ MAIN_METHODS = ("softmax plain", "softmax fused", "associative", "auto")
 
 def with_heads(method: str, heads: int) -> str:
     """A method and its heads in words; 0 heads are no blocks."""
-    return f"{method}, {heads} head{'s' * (heads > 1)}" if heads else method
+    return f"{method}, {counted(heads, 'head')}" if heads else method

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from scalednl.lab.config import Experiment
+from scalednl.lab.console import counted
 from scalednl.lab.records.runs import RunRecord
 from scalednl.lab.stats import Contrast, Summary, contrast, paired, summarise
 
@@ -66,8 +67,8 @@ def describe_block(experiment: Experiment) -> str:
         return "no blocks, position only" if experiment.position else "no blocks"
     words: list[str] = [block.attention]
     words += [f"{block.view} only"] if block.view != "base" else []
-    words += [f"{block.blocks} block{'s' * (block.blocks > 1)}"]
-    words += [f"{block.heads} head{'s' * (block.heads > 1)}"]
+    words += [counted(block.blocks, "block")]
+    words += [counted(block.heads, "head")]
     words += [f"{block.embed_channels} embedding channels"] if block.embed_channels else []
     words += [f"init {block.init}"] if block.init is not None else []
     words += ["no scaling factor"] if not block.scale else []

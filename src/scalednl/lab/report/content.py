@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import fmean
 
 from scalednl.lab.charts.cost import draw
+from scalednl.lab.console import counted
 from scalednl.lab.paper.answers import ANSWERS
 from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.hours import rates
@@ -200,7 +201,7 @@ def _training(members: Sequence[RunRecord], cells: Cells) -> Training:
     softmax = as_softmax(experiment)
     ours = outcome(members, () if softmax is None else cells.get(cell_of(softmax, precision), ()))
     assert ours is not None
-    trained = f"{experiment.epochs} epochs"
+    trained = counted(experiment.epochs, "epoch")
     trained += "" if images is None else f" of {images:,} images"
     trained += "" if precision == PRECISIONS["fp32"] else f", precision {precision}"
     results = [run.result for run in members if run.result is not None]

@@ -7,6 +7,7 @@ from importlib.resources import files
 import msgspec
 
 from scalednl.lab.config.data_sets import DATA_SETS
+from scalednl.lab.console import counted, duration
 from scalednl.lab.paper.answers import FAILS, HOLDS, OPEN, SAME, Needed
 from scalednl.lab.paper.grids import NETWORKS
 from scalednl.lab.report.aggregate import Outcome
@@ -47,17 +48,6 @@ def limited(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
 
 
-def duration(seconds: float | None) -> str:
-    """Seconds, minutes or hours, whichever reads best."""
-    if seconds is None:
-        return ""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    if seconds < 6000:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:,.1f} h"
-
-
 def percent(value: float | None) -> str:
     """An error in percent, to two digits."""
     return "" if value is None else f"{value:.2f}"
@@ -96,7 +86,7 @@ def difference_pieces(contrast: Contrast) -> list[str]:
 
 def difference_long(contrast: Contrast) -> str:
     """The same in words."""
-    text = f"{minus(contrast.mean)} points over {contrast.n} common seeds"
+    text = f"{minus(contrast.mean)} points over {counted(contrast.n, 'common seed')}"
     if contrast.low is not None and contrast.high is not None:
         text += f", 95 % interval {minus(contrast.low)} to {minus(contrast.high)}"
     return text + (f"; t test, p = {contrast.p:.2g}." if contrast.p is not None else ".")
@@ -164,7 +154,8 @@ def _more(more: More, found: Needed | None, when: str) -> str:
     if seeds is None:
         return f"no number of seeds {when}"
     beyond = "" if found.within_looks else ", more than were declared"
-    return f"{seeds} more seeds ({duration(3600 * seeds * more.hours_a_seed)} here) {when}{beyond}"
+    hours = duration(3600 * seeds * more.hours_a_seed)
+    return f"{counted(seeds, 'more seed')} ({hours} here) {when}{beyond}"
 
 
 def plain(ours: Outcome | None) -> str:

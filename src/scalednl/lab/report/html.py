@@ -9,6 +9,7 @@ from importlib.resources import files
 from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup, escape
 
+from scalednl.lab.console import duration
 from scalednl.lab.paper.rules import RULES
 from scalednl.lab.paper.scales import SCALES
 from scalednl.lab.records.typed_json import plain_values
@@ -17,7 +18,7 @@ from scalednl.lab.report.attention import explorer, map_pictures, score_tables
 from scalednl.lab.report.content import Content
 
 FILTERS = (
-    *(words.duration, words.percent, words.printed, words.spread, words.minus, words.optional),
+    *(duration, words.percent, words.printed, words.spread, words.minus, words.optional),
     *(words.difference_pieces, words.difference_long, words.bound, words.interval, words.plain),
     *(words.claim_groups, words.place, words.needed, words.verdict_class, words.anchor),
     *(words.score_words, words.score_title, words.score_number),

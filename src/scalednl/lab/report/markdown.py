@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from scalednl.lab.console import counted, duration
 from scalednl.lab.paper.printed_contrasts import DesignPower, PositionShare, PrintedContrast
 from scalednl.lab.paper.provenance import Contradiction
 from scalednl.lab.paper.tables import DATA
@@ -10,7 +11,6 @@ from scalednl.lab.report.formatting import (
     bound,
     data_words,
     difference,
-    duration,
     interval,
     limited,
     minus,
@@ -35,7 +35,7 @@ def _parts(content: Content) -> Iterator[str]:
     states = ", ".join(f"{count} {name}" for name, count in counts.states.items())
     yield "# scalednl report"
     yield (
-        f"{counts.runs} runs ({states}), {duration(counts.seconds)} of training. "
+        f"{counted(counts.runs, 'run')} ({states}), {duration(counts.seconds)} of training. "
         f"Made {made.date[:10]} by scalednl {made.scalednl}."
     )
     if content.others:
@@ -61,7 +61,7 @@ def _others(rows: Sequence[Training]) -> str:
             *(data_words(row.data), network_words(row.network), row.blocks, row.trained),
             plain(row.ours),
             difference(row.ours.difference) if row.ours.difference else "",
-            duration(row.seconds),
+            "" if row.seconds is None else duration(row.seconds),
         ]
         for row in rows
     ]
@@ -127,7 +127,7 @@ def noise_line(numbers: PrintedNumbers) -> str:
         low, high = noise.difference_interval
         parts.append(
             f"{noise.difference:.2f} points on {words} ({noise.seeds} seeds, "
-            f"{noise.placebos} placebo{'s' * (noise.placebos > 1)}, 95 % interval "
+            f"{counted(noise.placebos, 'placebo')}, 95 % interval "
             f"{low:.2f} to {high:.2f})"
         )
     counts = numbers.counts

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from scalednl.lab.console import counted
 from scalednl.lab.paper.answers import (
     FAILS,
     HOLDS,
@@ -191,13 +192,13 @@ def _described(claim: Claim, row: RowValues, rule: Rule, level: float) -> RowVer
 def _row_why(claim: Claim, row: RowValues, rule: Rule) -> str:
     """What stands in the way of an answer, if anything does."""
     least = rule.looks_at(row.data)[0]
+    what = "trainings" if claim.quantity == "error" else "records of attention"
     if not row.available and row.beyond:
-        return f"{_seeds(row.beyond)} have all trainings, but seed 0 does not"
+        return f"all the {what} are there for {counted(row.beyond, 'seed')}, but not for seed 0"
     if not row.available:
-        what = "trainings" if claim.quantity == "error" else "records of attention"
         return f"no seed has all the {what} it needs"
     if not row.n:
-        return f"{_seeds(row.available)} so far; the first look is at {least}"
+        return f"{counted(row.available, 'seed')} so far; the first look is at {least}"
     if row.estimate is None:
         return f"all {row.n} differences are equal: there is no spread to judge by"
     return ""
@@ -208,7 +209,7 @@ def _why(verdict: Verdict, usable: int, possible: int) -> str:
     assert verdict.p is not None
     if verdict.kind == "always" and verdict.answer == OPEN and usable < possible:
         return f"{usable} of {possible} rows have enough seeds"
-    over = _seeds(verdict.n) + (f", {usable} rows" if usable > 1 else "")
+    over = counted(verdict.n, "seed") + (f", {usable} rows" if usable > 1 else "")
     return f"p = {verdict.p:.2g} {_null(verdict)} over {over}; judged at {verdict.level:g}"
 
 
@@ -282,7 +283,3 @@ def _with_correction(verdict: Verdict, ratio: float, adjusted: float, family: in
         f"(p = {p:.2g}); {verdict.why}"
     )
     return replace(verdict, answer=OPEN, why=why)
-
-
-def _seeds(n: int) -> str:
-    return f"{n} seed{'s' * (n != 1)}"

@@ -11,7 +11,6 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from scalednl.lab.config import Experiment
 from scalednl.lab.console import duration, emit
 from scalednl.lab.records.run import finished_epochs
 from scalednl.lab.sweep.plan import PlannedRun
@@ -27,7 +26,7 @@ SHOWN = 12
 class SweepDisplay:
     """Shows the progress of a sweep, within a `with` block."""
 
-    def __init__(self, seconds_of: Callable[[Experiment], float], width: int = 1) -> None:
+    def __init__(self, seconds_of: Callable[[PlannedRun], float], width: int = 1) -> None:
         self._seconds_of, self._width = seconds_of, max(1, width)
         self._live: Live | None = None
         self._drawn = 0.0
@@ -108,4 +107,4 @@ class SweepDisplay:
 
     def _work(self, run: PlannedRun, done: int) -> float:
         """Estimated seconds of the epochs after the first `done`."""
-        return self._seconds_of(run.experiment) * (1 - min(1.0, done / run.experiment.epochs))
+        return self._seconds_of(run) * (1 - min(1.0, done / run.experiment.epochs))

@@ -206,10 +206,8 @@ def _missing(one: Outlook) -> str:
     if one.needed is None or one.needed.seeds is None or one.more_hours is None:
         return "no number of seeds is enough"
     beyond = "" if one.needed.within_looks else ", more than were declared"
-    hours = one.more_hours
-    time = f"{hours:,.0f} h" if hours >= 1 else duration(3600 * hours)
     more = counted(one.needed.more(one.planned) or 0, "more seed")
-    return f"{more} ({time}) would be enough{beyond}"
+    return f"{more} ({duration(3600 * one.more_hours)}) would be enough{beyond}"
 
 
 def _rounded(difference: float) -> str:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from scalednl.lab.console import counted
+from scalednl.lab.console import counted, duration
 from scalednl.lab.paper.claims import main_claims
 from scalednl.lab.paper.hours import Rates, paper_hours
 from scalednl.lab.paper.rules import RULES
@@ -93,13 +93,6 @@ def _decides(plan: Plan) -> dict[str, Any]:
     }
 
 
-def hours(value: float) -> str:
-    """Hours, or minutes and seconds where they are few."""
-    if value >= 1:
-        return f"{value:,.1f} h"
-    return f"{value * 60:.1f} min" if value >= 1 / 60 else f"{value * 3600:.0f} s"
-
-
 def _line(run: PlannedRun, width: int, rates: Rates) -> str:
     experiment = run.experiment
     state: str = run.state
@@ -109,10 +102,10 @@ def _line(run: PlannedRun, width: int, rates: Rates) -> str:
         state += f": {run.note}"
     elif run.state == "waiting" and run.after:
         state += f" for {', '.join(run.after)}"
-    estimate = hours(run.seconds(rates) / 3600)
+    estimate = duration(run.seconds(rates))
     return (
         f"{run.name:{width}}  {experiment.data:13}  {experiment.epochs:3} epochs  "
-        f"{estimate:>9}  {state}"
+        f"{estimate:>11}  {state}"
     )
 
 
@@ -132,14 +125,15 @@ def _sums(plan: Plan) -> dict[str, Any]:
 
 def _totals(plan: Plan) -> Iterator[str]:
     sums = _sums(plan)
+    hours = {name: duration(3600 * value) for name, value in sums.items() if "hours" in name}
     states = ", ".join(f"{count:,} {state}" for state, count in sums["states"].items())
     runs = counted(sums["runs"], "run")
     yield f"{runs}: {sums['done']:,} done, {sums['to_do']:,} to do ({states})"
     yield (
-        f"here, one run at a time: {hours(sums['hours_left_here'])} to do of "
-        f"{hours(sums['hours_here'])}, at {plan.rates.words}"
+        f"here, one run at a time: {hours['hours_left_here']} to do of "
+        f"{hours['hours_here']}, at {plan.rates.words}"
     )
     yield (
-        f"on the paper's GPU: {hours(sums['hours_left_paper_gpu'])} to do of "
-        f"{hours(sums['hours_paper_gpu'])}, by Table 3's 62.37 ms a step of PreResNet-56"
+        f"on the paper's GPU: {hours['hours_left_paper_gpu']} to do of "
+        f"{hours['hours_paper_gpu']}, by Table 3's 62.37 ms a step of PreResNet-56"
     )

@@ -150,7 +150,7 @@ def _sweep(plan: "Plan", options: ReproduceOptions) -> "SweepOutcome":
     idle = all(run.has_ended and is_complete(run) for run in plan.runs)
     with (
         closing(_engine(options, idle)) as engine,
-        SweepDisplay(plan.rates.seconds, engine.slots()) as display,
+        SweepDisplay(lambda run: run.seconds(plan.rates), engine.slots()) as display,
     ):
         return sweep(
             plan.runs,
