@@ -127,9 +127,10 @@ def _generated() -> Iterator[Experiment]:
     """One block in a PreResNet-8; its norm starts at 1: with 0 the tasks are learnt far later.
 
     Small batches give enough steps in few images, and recalibrated statistics show the error of
-    the weights instead of the lag of batch norm.
+    the weights instead of the lag of batch norm. At twice the rate, rounding decides whether scaled
+    blocks solve `pairs` in time.
     """
-    for data, rate in (("pairs", 0.1), ("recall", 0.05)):
+    for data in ("pairs", "recall"):
         for attention in ATTENTIONS:
             yield Experiment(
                 f"{data}-{attention}",
@@ -138,7 +139,7 @@ def _generated() -> Iterator[Experiment]:
                 _block(attention, blocks=1, norm_init=1.0),
                 epochs=4,
                 batch=32,
-                lr=rate,
+                lr=0.05,
                 schedule="one-cycle",
                 milestones=(),
                 augment=False,
