@@ -72,6 +72,14 @@ def test_few_points_are_marked_and_many_only_at_their_end() -> None:
         assert says[-1] == f"a: {count}"
 
 
+def test_words_in_place_of_numbers_are_all_inside() -> None:
+    """Ticks without a point yet have their room."""
+    ticks = [(float(at), name) for at, name in enumerate("abcd")]
+    curve = Curve("one", "blue", [(1.0, 5.0), (2.0, 4.0)])
+    found = texts(curve_chart("E", [Plot("", [curve])], x_label="", y_label="%", x_ticks=ticks))
+    assert found["a"][0] < found["b"][0] < found["c"][0] < found["d"][0]
+
+
 def test_a_band_goes_there_and_back() -> None:
     """Its polygon has the upper edge from left to right, then the lower one back."""
     curve = Curve("a", "blue", [(1, 2.0), (2, 2.0)], [(1, 1.0, 3.0), (2, 1.5, 2.5)])

@@ -228,12 +228,3 @@ def test_runs_of_half_precision_alone(tmp_path: Path) -> None:
     gaps = {row["recipe"]: row["ours"]["difference"] for row in numbers["others"]}
     assert gaps["pairs-softmax"] is None
     assert gaps["pairs-scaled"]["mean"] == -10.0
-
-
-def test_markdown_keeps_its_columns(tmp_path: Path) -> None:
-    """Bars, line ends and tags in names stay within their cell of report.md."""
-    odd = replace(find_recipe("pairs-scaled"), data="a|b\n<i>", model="[x](y)")
-    write_run(tmp_path / "run", odd, [20.0])
-    text = write_report([tmp_path], tmp_path / "report.html").with_suffix(".md").read_text()
-    row = next(line for line in text.splitlines() if "&lt;i>" in line)
-    assert row.startswith("| a\\|b &lt;i> | [x]\\(y) |")

@@ -79,7 +79,7 @@ def curve_chart(
     points = [p for plot in plots for curve in plot.curves for p in curve.points]
     assert points, "a chart needs points"
     bands = [b for plot in plots for curve in plot.curves for b in curve.band]
-    x_range = _range([x for x, _ in points])
+    x_range = _range([x for x, _ in (*points, *x_ticks)])
     y_range = _range([y for _, y in points] + [y for _, *edges in bands for y in edges])
     rows = -(-len(plots) // _PER_ROW)
     wide = _WIDTHS.get(len(plots), _WIDTH)

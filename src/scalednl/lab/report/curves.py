@@ -92,8 +92,9 @@ def other_curves(groups: Mapping[Place, Sequence[Sequence[RunRecord]]]) -> Itera
         if kinds:
             # The kinds of attention take turns until the plot is full.
             turns = [curve for turn in zip_longest(*kinds.values()) for curve in turn if curve]
+            drawn = {id(curve) for curve in turns[:CURVES]}
             ordered = [curve for kind in sorted(kinds, key=order_of) for curve in kinds[kind]]
-            shown = [curve for curve in ordered if curve in turns[:CURVES]]
+            shown = [curve for curve in ordered if id(curve) in drawn]
             left = len(ordered) - len(shown)
             foot = f"{left} more trainings are not drawn; their numbers are below." if left else ""
             yield error_figure(place, [Plot("", shown)], "epoch", foot=foot)

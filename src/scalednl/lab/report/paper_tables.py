@@ -24,6 +24,7 @@ class TableCell:
     """One number of the paper and ours."""
 
     printed: float | None
+    """None too where a miniature has other images"""
     mark: str
     """Of the footnote, where part of its setting is inferred"""
     ours: Outcome | None
@@ -132,7 +133,9 @@ def _group(
         compared = () if softmax is None else runs.get(softmax.cell, ())
         ours = outcome(runs.get(experiment.cell, ()), compared)
         mark = notes.get(cell.inferred, "")
-        row.cells[cell.column] = TableCell(cell.printed, mark, ours, describe_block(experiment))
+        # Errors on other images are not to be compared with the paper's.
+        printed = cell.printed if experiment.data == cell.setting.data else None
+        row.cells[cell.column] = TableCell(printed, mark, ours, describe_block(experiment))
     run = [row for row in rows.values() if any(cell and cell.ours for cell in row.cells.values())]
     if scale.name == "paper":
         return ScaleGroup(scale.name, scale.words, bool(run), tuple(rows.values()))

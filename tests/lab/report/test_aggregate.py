@@ -1,0 +1,82 @@
+"""The runs of one training together."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scalednl.config import NonLocalConfig
+from scalednl.lab.config import Experiment
+from scalednl.lab.recipes import find_recipe
+from scalednl.lab.records.runs import RunRecord, find_runs
+from scalednl.lab.report.aggregate import as_softmax, describe_block, outcome
+from tests.lab.report.builders import write_cell, write_run
+
+SCALED = find_recipe("pairs-scaled")
+
+
+def _runs(folder: Path, experiment: Experiment, errors: list[float]) -> list[RunRecord]:
+    write_cell(folder, experiment, errors)
+    return find_runs([folder])
+
+
+def test_only_finished_runs_enter_the_means(tmp_path: Path) -> None:
+    """Diverged and unfinished ones are counted; n is that of the means."""
+    write_cell(tmp_path, SCALED, [20.0, 24.0])
+    write_run(tmp_path / "diverged", replace(SCALED, seed=5), [90.0], "diverged")
+    write_run(tmp_path / "cut", replace(SCALED, seed=6), [1.0], "interrupted")
+    found = outcome(find_runs([tmp_path]))
+    assert found is not None
+    assert (found.n, found.diverged, found.unfinished) == (2, 1, 1)
+    assert found.last is not None
+    assert found.best is not None
+    assert (found.last.mean, found.best.mean) == (22.0, 21.5)
+    assert len(found.runs) == 4
+    assert outcome([]) is None
+
+
+def test_the_difference_is_over_common_seeds(tmp_path: Path) -> None:
+    """Seeds that only one of both has do not enter it."""
+    scaled = _runs(tmp_path / "scaled", SCALED, [20.0, 21.0, 50.0])
+    softmax = _runs(tmp_path / "softmax", find_recipe("pairs-softmax"), [25.0, 27.0])
+    found = outcome(scaled, softmax)
+    assert found is not None
+    assert found.difference is not None
+    assert (found.difference.mean, found.difference.n) == (-5.5, 2)
+    alone = outcome(scaled)
+    assert alone is not None
+    assert alone.difference is None
+
+
+def test_the_softmax_twin_differs_in_its_attention() -> None:
+    """What only scaled blocks have is left out; softmax and plain networks have no twin."""
+    odd = replace(SCALED, block=replace(SCALED.block, scale=False, order="gram", heads=2))
+    twin = as_softmax(odd)
+    assert twin is not None
+    assert (twin.block.attention, twin.block.scale, twin.block.order) == ("softmax", True, "auto")
+    assert twin.block.heads == 2
+    assert as_softmax(find_recipe("pairs-softmax")) is None
+    assert as_softmax(find_recipe("pairs-plain")) is None
+
+
+@pytest.mark.parametrize(
+    ("experiment", "said"),
+    [
+        (Experiment(block=NonLocalConfig(blocks=0)), "no blocks"),
+        (Experiment(block=NonLocalConfig(blocks=0), position=True), "no blocks, position only"),
+        (SCALED, "scaled, 1 block, 4 heads"),
+        (
+            Experiment(
+                block=NonLocalConfig(
+                    view="direction", heads=1, embed_channels=8, init=0.01, scale=False
+                ),
+                position=False,
+            ),
+            "scaled, direction only, 3 blocks, 1 head, 8 embedding channels, init 0.01, "
+            "no scaling factor, batch norm starts at 0, no position",
+        ),
+    ],
+)
+def test_blocks_in_words(experiment: Experiment, said: str) -> None:
+    """Only what is not usual is named."""
+    assert describe_block(experiment) == said
