@@ -1,10 +1,9 @@
 """What several tests need: relative errors, layouts, and a block said in the reference's words."""
 
-import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -136,24 +135,6 @@ def call_scalednl(
         code = left.code
     said = capsys.readouterr()
     return int(str(code or 0)), said.err + said.out
-
-
-def assert_refused(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    arguments: Sequence[str],
-    code: int,
-    said: str,
-) -> None:
-    """Assert that a command ends with this exit code and with one sentence that contains `said`.
-
-    Mistakes that the parser finds itself may refer to the help, or print the usage, instead.
-    """
-    found, text = call_scalednl(monkeypatch, capsys, *arguments)
-    assert found == code, text
-    assert said in text
-    by_parser = "For full helptext" in text or text.startswith("usage:")
-    assert by_parser or re.fullmatch(r"scalednl: [^\n]+\n", text), text
 
 
 @contextmanager

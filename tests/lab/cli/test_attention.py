@@ -10,7 +10,7 @@ from PIL import Image
 
 from scalednl.inspection import factors
 from tests.lab.attention.builders import made_run
-from tests.support import assert_refused, call_scalednl
+from tests.lab.cli.conftest import Call, Refused
 
 
 @pytest.fixture(scope="module")
@@ -25,15 +25,13 @@ def _photo(path: Path, width: int = 20, height: int = 12) -> str:
     return str(path)
 
 
-def test_two_runs_side_by_side(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_runs_side_by_side(run: Path, tmp_path: Path, call: Call) -> None:
     """A table and a record for each, and joint figures as PNG and SVG."""
     other = made_run(tmp_path / "softmax", attention="softmax", blocks=1, heads=2, init=0.5)
     out = tmp_path / "out"
     arguments = ["attention", str(other), str(run), "--images", "8", "--out", str(out)]
     arguments += ["--test-images", "16"]
-    code, said = call_scalednl(monkeypatch, capsys, *arguments)
+    code, said = call(*arguments)
     assert code == 0, said
     assert "softmax: preresnet8, on 8 images of pairs" in said
     assert "| key_share           |" in said
@@ -50,15 +48,13 @@ def test_two_runs_side_by_side(
 
 
 def test_photos_json_and_weights(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Call
 ) -> None:
     """A weights file needs no data for photos of any size; --json prints what was found."""
     weights = str(run / "weights.safetensors")
     photos = [_photo(tmp_path / "a.png"), _photo(tmp_path / "b.png", 16, 16)]
     arguments = ["--image", photos[0], "--image", photos[1], "--query", "11,19", "--head", "1"]
-    code, said = call_scalednl(
-        monkeypatch, capsys, "attention", weights, *arguments[:4], "--block", "stack.0", "--json"
-    )
+    code, said = call("attention", weights, *arguments[:4], "--block", "stack.0", "--json")
     assert code == 0, said
     (found,) = json.loads(said)
     assert (found["images_scored"], found["data"], found["ablations"]) == (2, None, None)
@@ -69,12 +65,12 @@ def test_photos_json_and_weights(
     assert {"figure1.png", "figure1-1.svg", "overlays-1.png"} <= {p.name for p in folder.iterdir()}
     assert len(json.loads((folder / "attention.json").read_text())["explorer"]["images"]) == 1
     monkeypatch.setattr(factors, "LARGEST_MAP", 100)
-    code, said = call_scalednl(monkeypatch, capsys, "attention", str(run), *arguments[:2])
+    code, said = call("attention", str(run), *arguments[:2])
     assert code == 2
     assert "60 x 60 = 3,600 entries" in said
     assert "--query ROW,COLUMN" in said
     rows = [*arguments[:2], *arguments[4:], "--out", str(tmp_path / "rows")]
-    code, said = call_scalednl(monkeypatch, capsys, "attention", str(run), *rows)
+    code, said = call("attention", str(run), *rows)
     assert code == 0, said
     assert "Its maps are too large to be scored." in said
     assert {p.name for p in (tmp_path / "rows").glob("*.png")} == {"overlays.png"}
@@ -102,21 +98,20 @@ def test_photos_json_and_weights(
 )
 def test_mistakes_are_sentences(
     run: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    refused: Refused,
     arguments: list[str],
     code: int,
     said: str,
 ) -> None:
     """One line that names what was wrong, and no traceback."""
     words = [word.replace("RUN", str(run)) for word in arguments]
-    assert_refused(monkeypatch, capsys, ["attention", *words], code, said)
+    refused(["attention", *words], code, said)
 
 
 def test_help_has_examples(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    call: Call,
 ) -> None:
     """The help shows how to call it."""
-    code, said = call_scalednl(monkeypatch, capsys, "attention", "--help")
+    code, said = call("attention", "--help")
     assert code == 0
     assert "scalednl attention runs/pairs-scaled-seed0" in said

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from tests.lab.cli.conftest import Refused
 from tests.support import run_scalednl
 
 COMMANDS = ("table3", "scaling", "orders")
@@ -39,16 +40,13 @@ def test_help_of_a_benchmark_has_an_example_and_the_common_options(command: str)
         ),
     ],
 )
-def test_mistakes_end_with_one_sentence(arguments: list[str], sentence: str) -> None:
+def test_mistakes_end_with_one_sentence(
+    refused: Refused, arguments: list[str], sentence: str
+) -> None:
     """Exit code 2, one line that repeats what was asked for."""
-    run = run_scalednl("bench", *arguments)
-    assert run.returncode == 2
-    assert run.stderr == f"scalednl: {sentence}\n"
+    refused(["bench", *arguments], 2, sentence)
 
 
-def test_a_folder_that_cannot_be_written_is_said_so() -> None:
+def test_a_folder_that_cannot_be_written_is_said_so(refused: Refused) -> None:
     """A folder inside a file is refused before anything is measured."""
-    run = run_scalednl("bench", "orders", "--out", "README.md/results")
-    assert run.returncode == 2
-    assert "README.md/results" in run.stderr
-    assert "Traceback" not in run.stderr
+    refused(["bench", "orders", "--out", "README.md/results"], 2, "README.md/results")

@@ -6,8 +6,9 @@ import pytest
 from PIL import Image
 
 from scalednl.lab.config.experiment import GENERATED
+from tests.lab.cli.conftest import Refused
 from tests.lab.data.builders import small_cifar, tar, tiny_files, zipped
-from tests.support import assert_refused, run_scalednl
+from tests.support import run_scalednl
 
 
 def test_get_verify_and_list(tmp_path: Path) -> None:
@@ -34,9 +35,7 @@ def test_get_verify_and_list(tmp_path: Path) -> None:
     assert len(broken.stderr.splitlines()) == 1
 
 
-def test_mistakes_and_failures_have_their_codes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mistakes_and_failures_have_their_codes(tmp_path: Path, refused: Refused) -> None:
     """Code 2 for a wrong command line, 1 for anything else; one line, no traceback."""
     _, files = small_cifar()
     other = tar(tmp_path / "other.tar", files)
@@ -56,7 +55,7 @@ def test_mistakes_and_failures_have_their_codes(
         (["show", "pairs", "p.png", "--images", "5001"], 2, "--images must be at most 5000, the"),
     ]
     for arguments, code, said in cases:
-        assert_refused(monkeypatch, capsys, ["data", *arguments, *root], code, said)
+        refused(["data", *arguments, *root], code, said)
 
 
 @pytest.mark.parametrize("command", ["get", "verify"])

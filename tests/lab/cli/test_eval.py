@@ -3,31 +3,25 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from tests.lab.attention.builders import made_run
-from tests.support import call_scalednl
+from tests.lab.cli.conftest import Call, Refused
 
 
-def test_a_run_and_its_weights_have_one_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_and_its_weights_have_one_error(tmp_path: Path, call: Call) -> None:
     """Text and JSON show the same numbers; --classes adds one line per class, --limit is kept."""
     run = made_run(tmp_path / "run")
-    code, text = call_scalednl(monkeypatch, capsys, "eval", str(run), "--json")
+    code, text = call("eval", str(run), "--json")
     assert code == 0, text
     found = json.loads(text)
     assert (found["data"], found["images"]) == ("pairs", 40)
-    code, text = call_scalednl(monkeypatch, capsys, "eval", str(run), "--classes")
+    code, text = call("eval", str(run), "--classes")
     assert f"test error {found['test_error_pct']:.2f} %" in text.splitlines()[0]
     assert len(text.splitlines()) == 1 + len(found["class_error_pct"])
-    code, text = call_scalednl(monkeypatch, capsys, "eval", str(run), "--limit", "20", "--json")
+    code, text = call("eval", str(run), "--limit", "20", "--json")
     assert json.loads(text)["images"] == 20
 
 
-def test_eval_names_what_it_cannot_use(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_eval_names_what_it_cannot_use(tmp_path: Path, refused: Refused) -> None:
     """Nothing there, no weights in a folder, no data set named, another number of classes."""
     (tmp_path / "empty").mkdir()
     run = made_run(tmp_path / "run")
@@ -48,7 +42,4 @@ def test_eval_names_what_it_cannot_use(
         ),
     ]
     for arguments, code, said in cases:
-        found, text = call_scalednl(monkeypatch, capsys, "eval", *arguments)
-        assert found == code, text
-        assert said in text
-        assert len(text.splitlines()) == 1
+        refused(["eval", *arguments], code, said)

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.lab.attention.builders import made_run
-from tests.support import call_scalednl, run_scalednl
+from tests.lab.cli.conftest import Refused
+from tests.support import run_scalednl
 
 
 def test_a_run_is_exported_and_checked(tmp_path: Path) -> None:
@@ -26,12 +27,10 @@ def test_a_run_is_exported_and_checked(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes_are_one_sentence(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    refused: Refused,
     arguments: list[str],
     code: int,
     said: str,
 ) -> None:
     """Each names what was passed and what would work."""
-    found, text = call_scalednl(monkeypatch, capsys, "export", *arguments)
-    assert (found, text) == (code, f"scalednl: {said}\n")
+    refused(["export", *arguments], code, said)

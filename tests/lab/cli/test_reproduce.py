@@ -11,8 +11,9 @@ import pytest
 from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.grids import Artefact, Cell
 from scalednl.lab.paper.scales import SCALES, PaperSetting
+from tests.lab.cli.conftest import Call, Refused
 from tests.lab.training.builders import small
-from tests.support import assert_refused, call_scalednl, run_scalednl
+from tests.support import run_scalednl
 
 
 @pytest.mark.parametrize(
@@ -35,9 +36,8 @@ from tests.support import assert_refused, call_scalednl, run_scalednl
 )
 @pytest.mark.usefixtures("unchecked_shapes")
 def test_mistakes_are_one_sentence(
+    refused: Refused,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
     arguments: list[str],
     code: int,
     said: str,
@@ -46,7 +46,7 @@ def test_mistakes_are_one_sentence(
     places = ["--root", str(tmp_path / "data")]
     if "--out" not in arguments:
         places += ["--out", str(tmp_path / "runs")]
-    assert_refused(monkeypatch, capsys, ["reproduce", *arguments, *places], code, said)
+    refused(["reproduce", *arguments, *places], code, said)
     assert not (tmp_path / "runs").exists()
 
 
@@ -84,12 +84,10 @@ def _little(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_little", "unchecked_shapes")
-def test_reproduce_ends_with_the_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_reproduce_ends_with_the_page(tmp_path: Path, call: Call) -> None:
     """Runs are trained, told and left alone the second time; the last line is the page's path."""
     command = ["reproduce", "little", "--out", str(tmp_path), "--threads", "1"]
-    code, text = call_scalednl(monkeypatch, capsys, *command)
+    code, text = call(*command)
     assert code == 0, text
     lines = text.splitlines()
     assert lines[0].startswith("[1/1] pairs-scaled-heads-1-allx1-seed0: finished: test error")
@@ -98,23 +96,21 @@ def test_reproduce_ends_with_the_page(
     assert (tmp_path / "report.html").is_file()
     result = json.loads((tmp_path / "pairs-scaled-heads-1-allx1-seed0" / "result.json").read_text())
     assert result["origin"]["command"].startswith("scalednl reproduce little")
-    code, text = call_scalednl(monkeypatch, capsys, *command, "--no-report")
+    code, text = call(*command, "--no-report")
     assert (code, text.splitlines()) == (0, lines[-2:-1])
 
 
 @pytest.mark.usefixtures("_little", "unchecked_shapes")
-def test_failed_runs_are_shown_with_their_logs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_failed_runs_are_shown_with_their_logs(tmp_path: Path, call: Call) -> None:
     """Exit code 1, the sentence, the end of the log, and the command to resume with."""
     command = ["reproduce", "little", "--out", str(tmp_path), "--retries", "0"]
     command += ["--device", "cpu", "--precision", "fp16"]
-    code, text = call_scalednl(monkeypatch, capsys, *command, "--no-report")
+    code, text = call(*command, "--no-report")
     assert code == 1
     sentence = "fp16 training needs a GPU: use --precision bf16 on a CPU"
     assert f"failed: pairs-scaled-heads-1-allx1-seed0-fp16: {sentence}" in text
     assert f"  | {sentence}" in text
     assert f"Resume with: scalednl reproduce little --out {tmp_path}" in text
-    code, text = call_scalednl(monkeypatch, capsys, *command, "--plan")
+    code, text = call(*command, "--plan")
     assert code == 0
     assert f"failed: {sentence}" in text

@@ -9,8 +9,9 @@ import pytest
 from scalednl.lab.cli.train import parse_train
 from scalednl.lab.recipes import recipes
 from scalednl.lab.records.run import RunFolder, RunSetup
+from tests.lab.cli.conftest import Refused
 from tests.lab.training.builders import OPTIONS, SMALL
-from tests.support import assert_refused, run_scalednl
+from tests.support import run_scalednl
 
 
 def test_train_then_eval(tmp_path: Path) -> None:
@@ -104,9 +105,8 @@ def test_list_and_help() -> None:
 )
 @pytest.mark.usefixtures("unchecked_shapes")
 def test_mistakes_are_one_sentence(
+    refused: Refused,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
     arguments: list[str],
     code: int,
     said: str,
@@ -116,7 +116,7 @@ def test_mistakes_are_one_sentence(
         arguments = [*arguments, "--root", str(tmp_path / "data")]
     if "--out" not in arguments and arguments:
         arguments += ["--out", str(tmp_path / "run")]
-    assert_refused(monkeypatch, capsys, ["train", *arguments], code, said)
+    refused(["train", *arguments], code, said)
     assert not (tmp_path / "run").exists()
 
 

@@ -92,7 +92,7 @@ def test_what_would_settle_it_depends_on_the_distance_to_what_is_asked() -> None
     assert near is not None
     assert far is not None
     assert far < near
-    apart, inside = (settled_by_power(k, 0.5, MARGIN, LEVEL) for k in ("better", "comparable"))  # type: ignore[arg-type]
+    apart, inside = (settled_by_power(k, 0.5, MARGIN, LEVEL) for k in ("better", "comparable"))
     assert apart is not None
     assert inside is not None
 

@@ -1,6 +1,5 @@
 """A damaged record of attention is a sentence, never a traceback."""
 
-import base64
 import copy
 import json
 import os
@@ -19,7 +18,6 @@ from hypothesis import strategies as st
 from scalednl.errors import CommandError
 from scalednl.lab.config import Experiment, PairsConfig
 from scalednl.lab.records.attention import (
-    PNG,
     AttentionRecord,
     is_current,
     read_attention,
@@ -28,58 +26,7 @@ from scalednl.lab.records.attention import (
 )
 from scalednl.lab.records.run import RunFolder, RunSetup
 from tests.lab.attention.builders import decode_rows
-
-
-def _text(values: Any) -> str:
-    return base64.b64encode(np.asarray(values).tobytes()).decode()
-
-
-SUMMARY = {"mean": 0.5, "sd": None, "n": 1, "low": None, "high": None}
-VECTORS = {
-    "bits": 8,
-    "theta": _text(np.array([[127, 0], [0, -127]], "<i1")),
-    "theta_scale": _text(np.array([1 / 127, 2 / 127], "<f4")),
-    "phi": _text(np.array([[127, 127]], "<i1")),
-    "phi_scale": _text(np.array([3 / 127], "<f4")),
-    "width": 2,
-    "factor": [0.5],
-    "row_error": 0.01,
-}
-BLOCK = {
-    "name": "stack.0",
-    "attention": "scaled",
-    "view": "base",
-    "heads": 1,
-    "channels": 4,
-    "embed_channels": 2,
-    "query_size": [1, 2],
-    "key_size": [1, 1],
-    "scores": {"key_share": SUMMARY},
-    "head_scores": {"key_share": [0.5]},
-    "untrained": {"key_share": SUMMARY},
-}
-MAP = {"file": "map.png", "image": 0, "block": 0, "head": 0, "colours": "hot", "low": 0, "high": 1}
-IMAGE = {
-    "index": 3,
-    "label": "cat",
-    "predicted": None,
-    "height": 2,
-    "width": 4,
-    "png": base64.b64encode(PNG).decode(),
-    "blocks": [VECTORS],
-}
-RECORD: dict[str, Any] = {
-    **dict.fromkeys(("recipe", "seed", "data", "position")),
-    "source": "run",
-    "model": "preresnet8",
-    "origin": {},
-    "images_scored": 1,
-    "untrained": {"seed": 0, "start": "initialised"},
-    "ablations": {"images": 10, "error_pct": {"unchanged": 1.5}},
-    "blocks": [BLOCK],
-    "maps": [MAP],
-    "explorer": {"images": [IMAGE], "left_out": 0},
-}
+from tests.lab.records.builders import RECORD, encoded
 
 
 def _record() -> AttentionRecord:
@@ -152,7 +99,7 @@ def _change(path: str, value: Any) -> Any:
         ("explorer.images.0.blocks", [], "an image has 0 blocks, not 1"),
         ("explorer.images.0.blocks.0.theta", "AAAA", "theta has 3 bytes"),
         ("explorer.images.0.blocks.0.factor", ["x"], "got `str`"),
-        ("explorer.images.0.blocks.0.phi_scale", _text(np.array([np.nan], "<f4")), "not finite"),
+        ("explorer.images.0.blocks.0.phi_scale", encoded(np.array([np.nan], "<f4")), "not finite"),
     ],
 )
 def test_damage_is_named(tmp_path: Path, path: str, value: Any, said: str) -> None:

@@ -1,11 +1,13 @@
-"""The explorer of attention in a real browser, on a really trained block."""
+"""Records of attention on the page; the explorer in a real browser, on a really trained block."""
 
+import base64
 import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page
@@ -13,11 +15,14 @@ from playwright.sync_api import Browser, Page
 from scalednl.lab.attention.record import record_run
 from scalednl.lab.config import RunSettings
 from scalednl.lab.recipes import find_recipe
-from scalednl.lab.records.attention import read_attention
+from scalednl.lab.records.attention import PNG, AttentionRecord, read_attention
+from scalednl.lab.report import attention
+from scalednl.lab.report.attention import RunAttention, explorer, map_pictures, score_tables
 from scalednl.lab.report.formatting import score_number
 from scalednl.lab.report.write import write_report
 from scalednl.lab.training.run import run
 from tests.lab.attention.builders import decode_rows
+from tests.lab.records.builders import BLOCK, IMAGE, RECORD
 from tests.lab.report.browser import opened
 
 
@@ -25,12 +30,12 @@ from tests.lab.report.browser import opened
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A softmax and a scaled run, trained for a moment, with their maps, and the page."""
     place = tmp_path_factory.mktemp("runs")
-    for attention in ("softmax", "scaled"):
-        recipe = find_recipe(f"pairs-{attention}")
+    for kind in ("softmax", "scaled"):
+        recipe = find_recipe(f"pairs-{kind}")
         images = replace(recipe.pairs, train_images=256, test_images=64)
         experiment = replace(recipe, pairs=images, epochs=1, batch=64)
-        run(experiment, place / attention, RunSettings(tensorboard=False), quiet=True)
-        record_run(place / attention, images=16, quiet=True)
+        run(experiment, place / kind, RunSettings(tensorboard=False), quiet=True)
+        record_run(place / kind, images=16, quiet=True)
     write_report([place], place / "report.html")
     return place
 
@@ -161,3 +166,78 @@ def test_a_damaged_record_is_told(folder: Path, browser: Browser, tmp_path: Path
     with opened(browser, broken) as page:
         assert "attention.json is damaged" in page.locator("#attention").inner_text()
         assert page.locator(".panel").count() == 1
+
+
+def _made(
+    run: str, kind: str, seed: int = 0, data: str = "pairs", png: bytes = PNG
+) -> RunAttention:
+    image = {**IMAGE, "png": base64.b64encode(png).decode()}
+    values = {
+        **RECORD,
+        "seed": seed,
+        "data": data,
+        "blocks": [{**BLOCK, "attention": kind}],
+        "explorer": {"images": [image], "left_out": 0},
+    }
+    return RunAttention(run, Path("nowhere"), msgspec.convert(values, AttentionRecord))
+
+
+def test_tables_have_four_runs_softmax_beside_scaled() -> None:
+    """Seeds in order, softmax first within a seed; other data sets have tables of their own."""
+    runs = [
+        _made(f"{kind}{seed}", kind, seed) for kind in ("scaled", "softmax") for seed in (1, 0, 2)
+    ]
+    tables = score_tables([*runs, _made("c", "scaled", data="cifar10")])
+    assert [[run.run for run in table.runs] for table in tables] == [
+        ["softmax0", "scaled0", "softmax1", "scaled1"],
+        ["softmax2", "scaled2"],
+        ["c"],
+    ]
+    assert tables[0].scores == [["key_share"]]
+    assert tables[0].ablations == ["unchanged"]
+
+
+def test_the_explorer_compares_the_same_pictures() -> None:
+    """The group with most kinds of attention is shown, softmax left; others are counted."""
+    other = PNG + b"other"
+    runs = [
+        *(_made(f"a{n}", "scaled", png=other) for n in range(3)),
+        *(_made("b", "scaled"), _made("c", "softmax"), _made("d", "scaled")),
+    ]
+    found = explorer(runs)
+    assert [run.name for run in found.runs] == ["b", "c", "d"]
+    assert found.panels == ((1,), (0, 2))
+    assert found.left_out == 3
+    assert [image.png for image in found.images] == [PNG]
+    assert all(image.png == b"" for run in found.runs for image in run.images)
+
+
+def test_one_run_of_each_kind_fits_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is room for two, these are of both kinds."""
+    runs = [_made("a", "scaled"), _made("b", "scaled"), _made("c", "softmax")]
+    vectors = runs[0].record.explorer.images[0].blocks[0]
+    size = len(vectors.theta) + len(vectors.phi)
+    monkeypatch.setattr(attention, "EXPLORER_BYTES", 2 * size)
+    assert [run.name for run in explorer(runs).runs] == ["a", "c"]
+    assert explorer(runs).left_out == 1
+    monkeypatch.setattr(attention, "EXPLORER_BYTES", size - 1)
+    assert explorer(runs) == attention.Explorer(left_out=3)
+
+
+def test_pictures_are_files_of_the_run_itself(tmp_path: Path) -> None:
+    """No link, no other kind of file, none that is too large; one per kind of attention."""
+    run = replace(_made("a", "scaled"), folder=tmp_path)
+    assert map_pictures([run]) == []
+    (tmp_path / "map.png").write_bytes(b"text")
+    assert map_pictures([run]) == []
+    (tmp_path / "map.png").write_bytes(PNG + b"1")
+    url, words = map_pictures([run, replace(run, run="b")])[0]
+    assert base64.b64decode(url.removeprefix("data:image/png;base64,")) == PNG + b"1"
+    assert words == "a, scaled, hot colours"
+    assert len(map_pictures([run, replace(run, run="b")])) == 1
+    (tmp_path / "map.png").rename(tmp_path / "other.png")
+    (tmp_path / "map.png").symlink_to("other.png")
+    assert map_pictures([run]) == []
+    (tmp_path / "map.png").unlink()
+    (tmp_path / "map.png").write_bytes(PNG + bytes(attention.LARGEST_PICTURE))
+    assert map_pictures([run]) == []

@@ -3,11 +3,13 @@
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from scalednl.errors import CommandError
 from scalednl.lab.records.failure import read_failure
+from scalednl.lab.records.runs import State
 from scalednl.lab.sweep.plan import PlannedRun
 from scalednl.lab.sweep.schedule import Engine, SweepOutcome, SweepState, sweep
 from scalednl.lab.sweep.worker import Attempt, Job
@@ -118,13 +120,9 @@ def test_a_finished_run_is_handed_over_if_something_is_missing(tmp_path: Path) -
 
 def test_the_plan_gives_the_first_status(tmp_path: Path) -> None:
     """Running is elsewhere, damaged has failed, all that can be trained waits."""
-    states = ("waiting", "interrupted", "failed", "running", "damaged", "finished", "diverged")
-    runs = [
-        replace(run, state=state)
-        for run, state in zip(planned(tmp_path, *states), states, strict=True)
-    ]
+    runs = [replace(run, state=run.name) for run in planned(tmp_path, *get_args(State))]  # type: ignore[arg-type]
     state = SweepState(runs)
     assert [run.name for run in state.having("waiting")] == ["waiting", "interrupted", "failed"]
     assert [run.name for run in state.having("elsewhere")] == ["running"]
     assert state.outcome(15).exit_code == 143
-    assert state.outcome(0).left == ("waiting", "interrupted", "failed", "running")
+    assert set(state.outcome(0).left) == {"waiting", "interrupted", "failed", "running"}

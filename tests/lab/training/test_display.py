@@ -47,11 +47,12 @@ def test_a_terminal_has_a_bar_for_the_current_epoch(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("TERM", "xterm")
     display = Display(3)
     display.begin_epoch(1, steps=10, done=4)
-    assert display._bar is not None
+    bar = display._bar
+    assert bar is not None
     display.step(0.5)
     display.step(None)
-    (task,) = display._bar.tasks
+    (task,) = bar.tasks
     assert (task.completed, task.total, task.fields["loss"]) == (6, 10, "loss 0.500")
     display.end_epoch()
-    assert display._bar is None
+    assert not bar.live.is_started
     assert "epoch 2/3" in terminal.getvalue()

@@ -1,0 +1,34 @@
+"""Fixtures of tests that call the command line."""
+
+import re
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from tests.support import call_scalednl
+
+Call = Callable[..., tuple[int, str]]
+Refused = Callable[[Sequence[str], int, str], None]
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Calls a command in this process: its exit code, and all that it printed."""
+    return lambda *arguments: call_scalednl(monkeypatch, capsys, *arguments)
+
+
+@pytest.fixture
+def refused(call: Call) -> Refused:
+    """Asserts that a command ends with an exit code and with one sentence that contains words.
+
+    Mistakes that the parser finds itself may refer to the help, or print the usage, instead.
+    """
+
+    def check(arguments: Sequence[str], code: int, said: str) -> None:
+        found, text = call(*arguments)
+        assert found == code, text
+        assert said in text
+        by_parser = "For full helptext" in text or text.startswith("usage:")
+        assert by_parser or re.fullmatch(r"scalednl: [^\n]+\n", text), text
+
+    return check
