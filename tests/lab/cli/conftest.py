@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -30,5 +31,19 @@ def refused(call: Call) -> Refused:
         assert said in text
         by_parser = "For full helptext" in text or text.startswith("usage:")
         assert by_parser or re.fullmatch(r"scalednl: [^\n]+\n", text), text
+
+    return check
+
+
+@pytest.fixture
+def refused_at_once(refused: Refused, tmp_path: Path) -> Refused:
+    """The same for commands with a folder of data and one of results: nothing is written."""
+
+    def check(arguments: Sequence[str], code: int, said: str) -> None:
+        places = ["--root", str(tmp_path / "data")]
+        if "--out" not in arguments:
+            places += ["--out", str(tmp_path / "out")]
+        refused([*arguments, *places], code, said)
+        assert not (tmp_path / "out").exists()
 
     return check
