@@ -1,8 +1,12 @@
-"""Durations and sizes as a person reads them."""
+"""What commands print: durations, sizes, tables, progress."""
+
+import io
+import sys
 
 import pytest
 
-from scalednl.lab.console import counted, duration, short_bytes
+from scalednl.lab import console
+from scalednl.lab.console import counted, duration, emit, short_bytes, table_text, track
 
 
 @pytest.mark.parametrize(
@@ -22,7 +26,16 @@ def test_sizes(size: float, shown: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "shown"),
-    [(59.4, "59 s"), (59.6, "1 min 00 s"), (3725, "1 h 02 min"), (200_000, "2 d 07 h")],
+    [
+        (0, "0 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min 00 s"),
+        (3599.7, "1 h 00 min"),
+        (3725, "1 h 02 min"),
+        (172_799, "47 h 59 min"),
+        (172_800, "2 d 00 h"),
+        (200_000, "2 d 07 h"),
+    ],
 )
 def test_durations(seconds: float, shown: str) -> None:
     """Two units, the larger first."""
@@ -35,3 +48,39 @@ def test_durations(seconds: float, shown: str) -> None:
 def test_counts(count: int, shown: str) -> None:
     """One thing is singular."""
     assert counted(count, "run") == shown
+
+
+def test_numbers_stand_right_and_words_left() -> None:
+    """A column of numbers, ratios and empty cells is to the right, but never the first one."""
+    rows = [["1", "x1.5", "a", ""], ["22", "<0.01", "3b", "12"]]
+    assert table_text(["", "ratio", "word", "n"], rows).splitlines() == [
+        "|    | ratio | word |  n |",
+        "|----|------:|------|---:|",
+        "| 1  |  x1.5 | a    |    |",
+        "| 22 | <0.01 | 3b   | 12 |",
+    ]
+
+
+def test_progress_without_a_terminal_is_a_line_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At most one every ten seconds, with the share where the total is known."""
+    clock = iter([0.0, 5.0, 11.0, 11.0, 12.0, 30.0, 30.0])
+    monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
+    with track("reading", 4_000_000, in_bytes=True) as advance:
+        for _ in range(4):
+            advance(1_000_000)
+    assert capsys.readouterr().err == "reading: 2 MB (50%)\nreading: 4 MB (100%)\n"
+
+
+def test_a_reader_that_has_gone_is_no_reason_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes after it is printed nowhere."""
+
+    class Closed(io.StringIO):
+        def write(self, _: str) -> int:
+            raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stdout", Closed())
+    emit("one")
+    emit("two")
+    sys.stdout.close()
