@@ -2,10 +2,10 @@
 
 import io
 import sys
+import time
 
 import pytest
 
-from scalednl.lab import console
 from scalednl.lab.console import counted, duration, emit, short_bytes, table_text, track
 
 
@@ -66,7 +66,7 @@ def test_progress_without_a_terminal_is_a_line_now_and_then(
 ) -> None:
     """At most one every ten seconds, with the share where the total is known."""
     clock = iter([0.0, 5.0, 11.0, 11.0, 12.0, 30.0, 30.0])
-    monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     with track("reading", 4_000_000, in_bytes=True) as advance:
         for _ in range(4):
             advance(1_000_000)
