@@ -25,7 +25,7 @@ def test_fp16_training_at_the_papers_shapes_stays_finite(size: float, side: int,
         z = block.half()(x)
     else:
         with torch.autocast("cpu", dtype=torch.float16):
-            assert block.choice(x.shape) == Choice("gram", True)
+            assert block.choice(x.shape).order == "gram"
             z = block(x)
     z.backward(torch.randn_like(z))
     assert torch.isfinite(z).all()
@@ -85,7 +85,7 @@ def test_a_float32_norm_beside_fp16_convolutions_keeps_its_variance(order: str, 
 
 
 def test_the_plan_says_why_in_fp16() -> None:
-    """In float16 the plan prefers the folded gram order and gives the reason."""
+    """In float16 the plan prefers gram, with half weights the folded one, and gives the reason."""
     shape = (128, 128, 16, 16)
     block = scalednl.NonLocal2d(128)
     assert block.plan(shape).choice == Choice("gram", False)
@@ -93,10 +93,38 @@ def test_the_plan_says_why_in_fp16() -> None:
         assert block.plan(shape).choice == Choice("gram", False)
     with torch.autocast("cpu", dtype=torch.float16):
         plan = block.plan(shape)
-    assert plan.choice == Choice("gram", True)
+    assert plan.choice == Choice("gram", False), "u is float32 beside float32 weights"
     assert "chosen: the least likely to overflow in float16" in str(plan)
     assert "may overflow in float16" in str(plan)
     assert block.half().plan(shape).choice == Choice("gram", True)
+
+
+def test_half_convolutions_beside_a_float32_norm_stay_finite() -> None:
+    """u is float32 where the norm takes it, also if the norm does not fold."""
+    block = scalednl.NonLocal2d(64, norm_init=1.0, norm_layer=lambda c: nn.GroupNorm(4, c)).half()
+    assert block.norm is not None
+    block.norm.float()
+    x = (60 * torch.randn(2, 64, 16, 16)).half().requires_grad_()
+    z = block(x)
+    z.backward(torch.randn_like(z))
+    for tensor in (z, x.grad, *(p.grad for p in block.parameters())):
+        assert tensor is not None
+        assert torch.isfinite(tensor).all()
+
+
+def test_the_magnitude_view_under_autocast_stays_finite() -> None:
+    """The sums of rank_one and its branch are float32 beside float32 weights."""
+    block = scalednl.NonLocal2d(64, norm_init=1.0, view="magnitude")
+    x = (60 * torch.rand(2, 64, 16, 16)).half().requires_grad_()
+    truth = copy.deepcopy(block)(x.float()) - x.float()
+    with torch.autocast("cpu", dtype=torch.float16):
+        assert block.choice(x.shape).order == "rank_one"
+        z = block(x)
+    z.backward(torch.randn_like(z))
+    assert (z.float() - x.float() - truth).norm() < 0.05 * truth.norm()
+    for parameter in block.parameters():
+        assert parameter.grad is not None
+        assert torch.isfinite(parameter.grad).all()
 
 
 @pytest.mark.parametrize("memory", ["auto", "lean"])

@@ -165,8 +165,10 @@ def add_gram(
     # Batch norm learns nothing from an empty batch, and an out bias is lost in its mean.
     joins = fold and folds_in_training(norm) and keys is None and out_bias is None
     if not joins or x.shape[0] == 0:
-        # u may leave float16 before the norm brings it back.
-        wide = x.float() if x.dtype == torch.float16 and w.out.dtype == torch.float32 else x
+        # u may leave float16 before the norm brings it back, if the norm takes float32.
+        of_norm = getattr(norm, "weight", None)
+        like = of_norm if isinstance(of_norm, Tensor) else w.out
+        wide = x.float() if x.dtype == torch.float16 and like.dtype == torch.float32 else x
         u = gram_mix(
             shown(wide, mask),
             *(w, out_bias),

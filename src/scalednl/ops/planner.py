@@ -214,9 +214,11 @@ def _cheapest(s: BlockState, choices: list[Choice], pixels: int, keys: int | Non
 def _risk(s: BlockState, choice: Choice) -> int:
     """How easily a choice overflows in float16: gram forms nothing large where no norm is left.
 
-    Its sums and its matrix are float32. Embeddings and y, in the other orders, are float16.
+    Its sums and its matrix are float32, and so is u beside float32 weights, under autocast.
+    Embeddings and y, in the other orders, are float16.
     """
-    if not s.fp16 or (choice.order == "gram" and (choice.fold or not s.batch_norm)):
+    wide = choice.fold or not s.batch_norm or s.itemsize > 2
+    if not s.fp16 or (choice.order == "gram" and wide):
         return 0
     return 1 if choice.order == "gram" else 2
 

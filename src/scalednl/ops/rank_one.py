@@ -12,7 +12,7 @@ from torch import Tensor
 
 from scalednl.ops.attention import centred, shared_factor
 from scalednl.ops.gram.mixing import Projections, mean_of_values
-from scalednl.ops.layout import Rows, accumulation_dtype
+from scalednl.ops.layout import HALVES, Rows, accumulation_dtype, full_precision
 from scalednl.ops.masks import Count, count_pixels, per_image
 from scalednl.ops.views import lengths, split_heads
 
@@ -29,9 +29,23 @@ def rank_one_branch(
     theta and phi are the embeddings of queries and keys; of `w`, only g, out, the factor s and the
     centring are used. Key rows outside `key_mask` must be 0.
     """
+    # Beside float32 weights, under autocast, sums and u would leave float16: they are float32 too.
+    wide = theta.dtype if w.g.dtype in HALVES else accumulation_dtype(theta.dtype)
+    with full_precision(key_rows):
+        return _branch(theta, phi, key_rows.to(wide), w, key_mask)
+
+
+def _branch(
+    theta: Float[Tensor, "batch pixels embed"],
+    phi: Float[Tensor, "batch keys embed"],
+    key_rows: Float[Tensor, "batch keys channels"],
+    w: Projections,
+    key_mask: Bool[Tensor, "batch keys"] | None,
+) -> Rows:
+    """The same in the dtype of the key rows."""
     heads = w.heads
     query_lengths, key_lengths = (
-        lengths(split_heads(v, heads)).squeeze(-1).to(v.dtype) for v in (theta, phi)
+        lengths(split_heads(v, heads)).squeeze(-1).to(key_rows.dtype) for v in (theta, phi)
     )
     count: Count = key_rows.shape[1]
     exist = None
@@ -41,7 +55,6 @@ def rank_one_branch(
     if w.center is not None:
         key_lengths = centred(key_lengths[..., None], count, exist).squeeze(-1)
     key_lengths, factor = shared_factor(key_lengths, key_rows.shape[1], w.factor)
-    key_rows = key_rows.to(key_lengths.dtype)
     sums = key_lengths @ key_rows
     context = torch.einsum("bhc,hdc->bhd", sums, w.g.unflatten(0, (heads, -1)))
     if w.g_bias is not None:
@@ -49,14 +62,13 @@ def rank_one_branch(
     if isinstance(factor, Tensor):
         factor = factor.to(context.dtype).view(-1, 1, 1)
     vectors = torch.einsum("bhd,chd->bch", context * factor, w.out.unflatten(1, (heads, -1)))
-    added = None
-    if w.center == "keys+mean":
-        total = key_rows.sum(1, dtype=accumulation_dtype(key_rows.dtype))
-        mean = (total / per_image(count, 1)).to(w.g.dtype)
-        present = None if key_mask is None else key_mask.any(1)
-        added = mean_of_values(mean, w, present).to(vectors.dtype)
     if key_rows.stride(-1) == 1:
         u = torch.bmm(query_lengths.mT, vectors.mT)
     else:
         u = torch.bmm(vectors, query_lengths).mT
-    return u if added is None else u + added[:, None]
+    if w.center != "keys+mean":
+        return u
+    total = key_rows.sum(1, dtype=accumulation_dtype(key_rows.dtype))
+    mean = (total / per_image(count, 1)).to(w.g.dtype)
+    present = None if key_mask is None else key_mask.any(1)
+    return u + mean_of_values(mean, w, present)[:, None].to(u.dtype)
