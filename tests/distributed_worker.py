@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.nn.parallel import DistributedDataParallel
 
 import scalednl
@@ -35,14 +36,22 @@ def rows_of(rank: int, ranks: int) -> slice:
     return slice(cuts[rank], cuts[rank + 1])
 
 
-def run_slab(training: bool, **options: object) -> dict[str, torch.Tensor]:
+def make_mask() -> torch.Tensor:
+    """Which pixels of the images exist: of the first all, of the last only some upper rows."""
+    mask = torch.rand(3, 10, 6, generator=torch.Generator().manual_seed(2)) > 0.3
+    mask[0], mask[2, 4:] = True, False
+    return mask
+
+
+def run_slab(training: bool, masked: bool = False, **options: object) -> dict[str, torch.Tensor]:
     """Exact global attention over an image whose rows are spread over the ranks."""
     block = make_block(training, **options)
     x, grad = make_input()
     mine = rows_of(dist.get_rank(), dist.get_world_size())
+    mask = make_mask()[:, mine] if masked else None
     slab = x[:, :, mine].clone().requires_grad_()
-    moments = scalednl.Moments().update(slab).all_reduce()
-    z = block.apply_moments(slab, moments)
+    moments = scalednl.Moments().update(slab, mask).all_reduce()
+    z = block.apply_moments(slab, moments, mask=mask)
     z.backward(grad[:, :, mine])
     assert slab.grad is not None
     return {
@@ -66,6 +75,17 @@ def run_ddp() -> dict[str, torch.Tensor]:
     return {f"d {name}": p.grad for name, p in block.named_parameters() if p.grad is not None}
 
 
+def run_fsdp() -> dict[str, torch.Tensor]:
+    """A block whose parameters are held by FSDP's own flat one, each rank with its images."""
+    block = make_block(training=False)
+    model = FullyShardedDataParallel(block, device_id=torch.device("cpu"))
+    x, _ = make_input()
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    z = model(x[rank::ranks])
+    z.sum().backward()
+    return {"z": z.detach()}
+
+
 def main() -> None:
     """Run every case and leave one file a rank."""
     dist.init_process_group("gloo")
@@ -75,7 +95,10 @@ def main() -> None:
         "evaluation": run_slab(training=False),
         "bias": run_slab(training=True, bias=True),
         "no norm": run_slab(training=True, norm=False),
+        "masked": run_slab(training=True, masked=True),
+        "masked evaluation": run_slab(training=False, masked=True, center="keys"),
         "ddp": run_ddp(),
+        "fsdp": run_fsdp(),
     }
     torch.save(results, Path(sys.argv[1]) / f"rank{dist.get_rank()}.pt")
     # Everything is stored. Gloo's own threads sometimes abort the process while they are torn down,

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.distributed_worker import make_block, make_input, rows_of
+from tests.distributed_worker import make_block, make_input, make_mask, rows_of
 from tests.support import assert_close
 
 RANKS = 2
@@ -44,6 +44,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
         ("evaluation", {}),
         ("bias", {"bias": True}),
         ("no norm", {"norm": False}),
+        ("masked", {}),
+        ("masked evaluation", {"center": "keys"}),
     ],
 )
 def test_slabs_on_ranks_are_the_whole_image(
@@ -53,10 +55,10 @@ def test_slabs_on_ranks_are_the_whole_image(
 
     In training the ranks' batch norm statistics are those of the whole image too.
     """
-    block = make_block(training=case != "evaluation", **options)
+    block = make_block(training="evaluation" not in case, **options)
     x, grad = make_input()
     x.requires_grad_()
-    z = block(x)
+    z = block(x, mask=make_mask() if "masked" in case else None)
     z.backward(grad)
     assert x.grad is not None
     for rank, found in enumerate(results):
@@ -82,3 +84,11 @@ def test_ddp_averages_the_gradients_of_the_joined_batch(results: Results) -> Non
         assert parameter.grad is not None
         for found in results:
             assert_close(found["ddp"][f"d {name}"] * RANKS, parameter.grad, 1e-9, name)
+
+
+def test_fsdp_holds_the_parameters(results: Results) -> None:
+    """Wrapped with FSDP's defaults, which leave a block without parameters, it computes its own."""
+    block = make_block(training=False)
+    x, _ = make_input()
+    for rank, found in enumerate(results):
+        assert_close(found["fsdp"]["z"], block(x[rank::RANKS]), 1e-10)
