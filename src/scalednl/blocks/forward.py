@@ -128,11 +128,13 @@ def forward(
         key_mask = mask
     else:
         keys = shown(keys, key_mask)
+    out_bias: Any = parts.out.bias
     if order == "gram":
-        pooled = keys if key_pool is None else pool(x if keys is None else keys, key_pool, "before")
-        w = parts.projections(options, _count(x if pooled is None else pooled, key_mask))
+        if key_pool is not None:
+            keys = pool(x if keys is None else keys, key_pool, "before")
+        w = parts.projections(options, _count(x if keys is None else keys, key_mask))
         return folding.add_gram(
-            *(x, pooled, w, parts.out.bias, parts.norm),  # type: ignore[arg-type]
+            *(x, keys, w, out_bias, parts.norm),
             mask=mask,
             key_mask=key_mask,
             fold=fold,
@@ -140,10 +142,10 @@ def forward(
         )
     queries = shown(x, mask)
     if order == "rank_one":
-        pooled = pool(queries if keys is None else keys, key_pool, "before")
-        w = parts.projections(options, _count(pooled, key_mask))
+        keys = pool(queries if keys is None else keys, key_pool, "before")
+        w = parts.projections(options, _count(keys, key_mask))
         return folding.add_rank_one(
-            *(x, queries, pooled, parts.theta, parts.phi, w, parts.out.bias, parts.norm),  # type: ignore[arg-type]
+            *(x, queries, keys, parts.theta, parts.phi, w, out_bias, parts.norm),
             mask=mask,
             key_mask=key_mask,
         )
