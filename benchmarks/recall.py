@@ -48,7 +48,7 @@ def experiment(options: Options) -> Experiment:
     height = options.per_side * (recipe.recall.patch + 1)
     data = replace(recipe.recall, colours=options.colours, per_side=options.per_side, height=height)
     block = recipe.block
-    if block.blocks:
+    if recipe.blocks:
         embed = options.heads * options.width
         block = replace(block, heads=options.heads, embed_channels=embed)
     return replace(recipe, recall=data, block=block, epochs=options.epochs, seed=options.seed)
@@ -82,7 +82,7 @@ def main(options: Options) -> None:
     else:
         outcome = run(wanted, folder, settings, quiet=True)
     words = f"{folder.name}: test error {outcome.result.test_error_pct.last:.1f} %"
-    if not options.same_for_all and wanted.block.blocks:
+    if not options.same_for_all and wanted.blocks:
         with same_for_all_queries():
             found = evaluate_source(folder, None, None, None)
         words += f", with the mean row for all queries {found['test_error_pct']:.1f} %"

@@ -78,7 +78,7 @@ block = scalednl.NonLocal2d(64, norm_init=1.0)
 block(x).square().sum().backward()
 assert x.grad is not None and x.grad.abs().sum() > 0
 assert block.attention_map(x).shape == (2, 4, 81, 81)
-model = scalednl.create_model("preresnet8", 10, scalednl.NonLocalConfig(blocks=1))
+model = scalednl.create_model("preresnet8", 10, scalednl.StackConfig(count=1))
 images = torch.randn(2, 3, 32, 32)
 scalednl.save_model(model, "net.safetensors")
 loaded = scalednl.load_model("net.safetensors")

@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from scalednl import NonLocalConfig, create_model, list_models
+from scalednl import StackConfig, create_model, list_models
 from scalednl.networks import NetworkShape, network_shape
 
 
@@ -23,7 +23,7 @@ def test_shapes_are_those_of_the_networks(name: str) -> None:
             x = stage(x)
             assert x.shape[1] == width
         for number, width in enumerate(shape.widths, start=1):
-            stack = create_model(name, nonlocal_=NonLocalConfig(blocks=1, stage=number)).stack
+            stack = create_model(name, blocks=StackConfig(count=1, stage=number)).stack
             assert stack is not None
             (channels,) = (m.channels for m in stack.modules() if hasattr(m, "embed_channels"))
             assert channels == width

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from scalednl import functional
     from scalednl.blocks import NonLocal1d, NonLocal2d, NonLocal3d, SinusoidalPosition2d
-    from scalednl.config import ModelConfig, NonLocalConfig
+    from scalednl.config import BlockConfig, ModelConfig, StackConfig
     from scalednl.inspection.capture import capture_attention
     from scalednl.models.checkpoint import load_foreign_state_dict
     from scalednl.models.convert import ConversionReport, convert
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "BlockConfig",
     "ConversionReport",
     "ExportReport",
     "InsertionReport",
@@ -35,9 +36,9 @@ __all__ = [
     "NonLocal1d",
     "NonLocal2d",
     "NonLocal3d",
-    "NonLocalConfig",
     "Plan",
     "SinusoidalPosition2d",
+    "StackConfig",
     "capture_attention",
     "convert",
     "create_model",
@@ -52,7 +53,7 @@ __all__ = [
 
 _MODULES = {
     "blocks": ("NonLocal1d", "NonLocal2d", "NonLocal3d", "SinusoidalPosition2d"),
-    "config": ("ModelConfig", "NonLocalConfig"),
+    "config": ("BlockConfig", "ModelConfig", "StackConfig"),
     "inspection.capture": ("capture_attention",),
     "models.checkpoint": ("load_foreign_state_dict",),
     "models.convert": ("ConversionReport", "convert"),

@@ -1,6 +1,6 @@
 """Options of blocks and networks: frozen, checked when made, without torch."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from scalednl.options import (
@@ -29,11 +29,11 @@ from scalednl.options import (
 
 
 @dataclass(frozen=True)
-class NonLocalConfig:
-    """A stack of non-local blocks and its place in a network.
+class BlockConfig:
+    """The options of a non-local block: those of `scalednl.NonLocal2d` that a file can hold.
 
-    The options of one block are those of `scalednl.NonLocal2d`; what depends on the channels of the
-    place, such as whether `heads` divides them, is checked when the network is made.
+    What depends on the channels, such as whether `heads` divides them, is checked when the block is
+    made.
     """
 
     attention: Attention = "scaled"
@@ -51,10 +51,6 @@ class NonLocalConfig:
     memory: Memory = "auto"
     center: Center | None = None
     reference_pixels: ReferencePixels | None = None
-    blocks: int = 3
-    """How many blocks, back to back; 0 is the network without any"""
-    stage: int = 2
-    """Before the last residual block of which stage they go, counted from 1"""
 
     def __post_init__(self) -> None:
         embed = self.heads if self.embed_channels is None else self.embed_channels
@@ -73,15 +69,26 @@ class NonLocalConfig:
         if self.key_pool is not None:
             check_name("key_pool", self.key_pool, KEY_POOLS)
         check_order(self.order, orders_of(self.attention, self.view, key_pool=self.key_pool))
-        check_positive("stage", self.stage)
-        if not isinstance(self.blocks, int) or isinstance(self.blocks, bool) or self.blocks < 0:
-            raise ValueError(f"blocks={self.blocks!r} must be a whole number of at least 0")
 
-    def block_options(self) -> dict[str, Any]:
-        """The keyword arguments of one block."""
-        options = asdict(self)
-        del options["blocks"], options["stage"]
-        return options
+    def as_options(self) -> dict[str, Any]:
+        """The keyword arguments of a block."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class StackConfig:
+    """A stack of equal blocks and its place in a network."""
+
+    block: BlockConfig = field(default_factory=BlockConfig)
+    count: int = 3
+    """How many blocks, back to back; 0 is the network without any"""
+    stage: int = 2
+    """Before the last residual block of which stage they go, counted from 1"""
+
+    def __post_init__(self) -> None:
+        check_positive("stage", self.stage)
+        if not isinstance(self.count, int) or isinstance(self.count, bool) or self.count < 0:
+            raise ValueError(f"count={self.count!r} must be a whole number of at least 0")
 
 
 @dataclass(frozen=True)
@@ -90,7 +97,7 @@ class ModelConfig:
 
     name: str
     num_classes: int
-    nonlocal_: NonLocalConfig | None = None
+    blocks: StackConfig | None = None
     position: bool | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -99,11 +106,26 @@ class ModelConfig:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "ModelConfig":
-        """Undo `as_dict`; unknown names fail."""
+        """Undo `as_dict`; unknown names fail.
+
+        Older files have the options of the block, their number and their stage side by side under
+        `nonlocal_`.
+        """
         values = dict(values)
-        if values.get("nonlocal_") is not None:
-            options = dict(values["nonlocal_"])
+        if "nonlocal_" in values:
+            options = values.pop("nonlocal_")
+            values["blocks"] = None if options is None else _nested(dict(options))
+        if values.get("blocks") is not None:
+            stack = dict(values["blocks"])
+            options = dict(stack.pop("block", {}))
             if isinstance(options.get("bias"), list):
                 options["bias"] = tuple(options["bias"])
-            values["nonlocal_"] = NonLocalConfig(**options)
+            values["blocks"] = StackConfig(BlockConfig(**options), **stack)
         return cls(**values)
+
+
+def _nested(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a stack as older files have them, in today's form."""
+    place = {"blocks": "count", "stage": "stage"}
+    stack = {new: options.pop(old) for old, new in place.items() if old in options}
+    return {"block": options, **stack}

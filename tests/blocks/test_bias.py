@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import scalednl
-from scalednl.config import ModelConfig, NonLocalConfig
+from scalednl.config import BlockConfig, ModelConfig, StackConfig
 from scalednl.ops.planner import Choice
 from scalednl.options import ATTENTIONS, CONVOLUTIONS, VIEWS, biased, orders_of
 from tests.support import assert_close_all, force, laid_out, randomise, with_gradients
@@ -66,15 +66,15 @@ def test_batch_norm_folds_over_biased_embeddings(names: tuple[str, ...], memory:
 
 def test_names_are_kept_in_a_file() -> None:
     """A config with named biases comes back equal, hashable and in one spelling."""
-    config = ModelConfig("preresnet8", 10, NonLocalConfig(bias=("g", "theta")))
+    config = ModelConfig("preresnet8", 10, StackConfig(BlockConfig(bias=("g", "theta"))))
     values = config.as_dict()
-    values["nonlocal_"]["bias"] = ["g", "theta"]
+    values["blocks"]["block"]["bias"] = ["g", "theta"]
     again = ModelConfig.from_dict(values)
     assert again == config
     assert hash(again) == hash(config)
-    assert again.nonlocal_ is not None
-    assert again.nonlocal_.bias == ("theta", "g")
-    model = scalednl.create_model("preresnet8", nonlocal_=again.nonlocal_)
+    assert again.blocks is not None
+    assert again.blocks.block.bias == ("theta", "g")
+    model = scalednl.create_model("preresnet8", blocks=again.blocks)
     assert "stack.0.g.bias" in model.state_dict()
     assert "stack.0.phi.bias" not in model.state_dict()
 

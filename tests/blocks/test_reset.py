@@ -10,15 +10,17 @@ import torch
 from torch import nn
 
 import scalednl
-from scalednl.config import NonLocalConfig
+from scalednl.config import BlockConfig, StackConfig
 
 MAKERS: dict[str, Callable[[], nn.Module]] = {
     "scaled": lambda: scalednl.NonLocal2d(64, bias=("theta", "phi", "g")),
     "softmax": lambda: scalednl.NonLocal1d(64, attention="softmax", softmax_scale="learned"),
     "gamma": lambda: scalednl.NonLocal3d(64, norm_init=0.5, init=0.1),
     "group norm": lambda: scalednl.NonLocal2d(64, norm_layer=partial(nn.GroupNorm, 8)),
-    "network": lambda: scalednl.create_model("preresnet8", nonlocal_=NonLocalConfig(blocks=2)),
-    "wide": lambda: scalednl.create_model("wrn10_1", nonlocal_=NonLocalConfig(attention="softmax")),
+    "network": lambda: scalednl.create_model("preresnet8", blocks=StackConfig(count=2)),
+    "wide": lambda: scalednl.create_model(
+        "wrn10_1", blocks=StackConfig(BlockConfig(attention="softmax"))
+    ),
     "plain": lambda: scalednl.create_model("preresnet47", num_classes=7),
 }
 makers = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)

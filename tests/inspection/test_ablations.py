@@ -146,8 +146,10 @@ def test_float32_is_near_float64() -> None:
 
 def test_a_network_runs_all_ablations_at_once() -> None:
     """Every part of the output is that of the network whose blocks are all so ablated."""
-    config = scalednl.NonLocalConfig(attention="softmax", blocks=2, init=0.5, norm_init=1.0)
-    model = scalednl.create_model("preresnet8", nonlocal_=config).double().eval()
+    config = scalednl.StackConfig(
+        scalednl.BlockConfig(attention="softmax", init=0.5, norm_init=1.0), count=2
+    )
+    model = scalednl.create_model("preresnet8", blocks=config).double().eval()
     names = ablations_of(model)
     x = torch.randn(2, 3, 12, 12, dtype=torch.float64)
     with torch.no_grad():

@@ -75,8 +75,8 @@ def test_other_dimensions(dims: int) -> None:
 @pytest.mark.parametrize("autocast", [True, False])
 def test_capturing_changes_no_bit(training: bool, autocast: bool) -> None:
     """Order, output, gradients and running statistics are those of a network left alone."""
-    config = scalednl.NonLocalConfig(blocks=2, norm_init=1.0)
-    model = scalednl.create_model("preresnet8", nonlocal_=config).train(training)
+    config = scalednl.StackConfig(scalednl.BlockConfig(norm_init=1.0), count=2)
+    model = scalednl.create_model("preresnet8", blocks=config).train(training)
     x = torch.randn(3, 3, 16, 16)
     state = {name: value.clone() for name, value in model.state_dict().items()}
 
@@ -111,7 +111,7 @@ def test_the_order_stays() -> None:
 def test_inserted_blocks_are_found() -> None:
     """Blocks are found wherever they are, by path or number, and the last call is kept."""
     model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU())
-    scalednl.insert_nonlocal(model, at="1", count=2, block=scalednl.NonLocalConfig(heads=2))
+    scalednl.insert_nonlocal(model, at="1", count=2, block=scalednl.BlockConfig(heads=2))
     with capture_attention(model, ["1.nonlocal_.1"]) as seen:
         for size in (5, 7):
             model(torch.randn(1, 3, size, size))

@@ -123,8 +123,11 @@ def test_untrained_networks_have_equal_key_shares() -> None:
 
     The first block's `key_share` is the same to 1e-6 and its `vertical_share` is not.
     """
-    configs = [scalednl.NonLocalConfig(attention=a, init="he") for a in ("scaled", "softmax")]
-    scaled, softmax = (scalednl.create_model("preresnet20", nonlocal_=c).eval() for c in configs)
+    configs = [
+        scalednl.StackConfig(scalednl.BlockConfig(attention=a, init="he"))
+        for a in ("scaled", "softmax")
+    ]
+    scaled, softmax = (scalednl.create_model("preresnet20", blocks=c).eval() for c in configs)
     softmax.load_state_dict(copy.deepcopy(scaled.state_dict()))
     found = []
     for model in (scaled, softmax):

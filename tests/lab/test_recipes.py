@@ -18,7 +18,7 @@ def test_every_recipe_makes_its_network(name: str) -> None:
     assert recipe.data.startswith(data)
     assert all(recipe.model.startswith(part) for part in network)
     with torch.device("meta"):
-        model = create_model(recipe.model, num_classes(recipe), recipe.block, recipe.position)
+        model = create_model(recipe.model, num_classes(recipe), recipe.stack, recipe.position)
     blocks = [part for part in model.stack or () if hasattr(part, "attention")]
     if attention == "plain":
         assert not blocks

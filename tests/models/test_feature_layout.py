@@ -181,7 +181,7 @@ def test_position_and_pooling_need_maps() -> None:
     """Tokens have no height and width to encode or pool."""
     with pytest.raises(ValueError, match="position=True needs features with height and width"):
         scalednl.insert_nonlocal(Patches(), "layers.a", position=True, example=IMAGES)
-    pooled = scalednl.NonLocalConfig(key_pool="before")
+    pooled = scalednl.BlockConfig(key_pool="before")
     with pytest.raises(ValueError, match="key_pool='before' pools neighbours of a map"):
         scalednl.insert_nonlocal(Patches(), "layers.a", block=pooled, example=IMAGES)
     model, _ = scalednl.insert_nonlocal(ChannelsLast(), "turn", position=True, example=IMAGES)

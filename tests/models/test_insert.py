@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import scalednl
-from scalednl import NonLocalConfig
+from scalednl import BlockConfig
 from tests.models.hosts import EXAMPLE, Branches
 
 
@@ -82,7 +82,7 @@ def test_other_dtypes_and_configs() -> None:
     model, report = scalednl.insert_nonlocal(
         _sequential().double(),
         "1",
-        block=NonLocalConfig(attention="softmax", norm_init=1.0, heads=2),
+        block=BlockConfig(attention="softmax", norm_init=1.0, heads=2),
         position=True,
         example=EXAMPLE.double(),
     )
@@ -134,7 +134,7 @@ def test_one_image_is_example_enough() -> None:
     model = nn.Sequential(
         nn.Conv2d(3, 8, 1), nn.AdaptiveAvgPool2d(1), nn.BatchNorm2d(8), nn.Flatten()
     )
-    config = NonLocalConfig(attention="softmax", bias=True)
+    config = BlockConfig(attention="softmax", bias=True)
     _, report = scalednl.insert_nonlocal(model, "0", block=config, example=EXAMPLE[:1])
     assert report.unchanged
 
@@ -196,12 +196,12 @@ def test_blocks_follow_the_mode_of_their_module() -> None:
         (Branches, {"at": "stem", "count": -1, "position": True}, "at least 0 .*got -1"),
         (
             Branches,
-            {"at": "stem", "block": NonLocalConfig(heads=3)},
+            {"at": "stem", "block": BlockConfig(heads=3)},
             "'stem' gives 8 channels: heads=3 does not divide",
         ),
         (
             Branches,
-            {"at": "stem", "block": NonLocalConfig(init=0.0)},
+            {"at": "stem", "block": BlockConfig(init=0.0)},
             "stem.nonlocal_.0.theta.weight receives no gradient .init=0.0 makes a dead block",
         ),
         (Dropping, {"at": "lost"}, "behind 'lost' cannot learn: .* does not depend on it"),

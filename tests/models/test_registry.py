@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import scalednl
-from scalednl import NonLocalConfig, create_model, list_models
+from scalednl import BlockConfig, StackConfig, create_model, list_models
 
 COUNTS = {
     ("preresnet32", 10): (466_714, 479_194),
@@ -35,13 +35,13 @@ def test_parameter_counts(name: str, classes: int) -> None:
     with torch.device("meta"):
         assert _parameters(create_model(name, classes)) == plain
         if blocks is not None:
-            assert _parameters(create_model(name, classes, NonLocalConfig())) == blocks
+            assert _parameters(create_model(name, classes, StackConfig())) == blocks
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_every_model_trains(name: str) -> None:
     """Every listed network with blocks takes a step: all its parameters receive gradient."""
-    config = NonLocalConfig(blocks=2, norm_init=1.0)
+    config = StackConfig(BlockConfig(norm_init=1.0), count=2)
     model = create_model(name, 7, config)
     size = 16 if "tiny" in name else 32
     scores = model(torch.randn(2, 3, size, size).to(memory_format=torch.channels_last))
@@ -56,22 +56,22 @@ def test_every_model_trains(name: str) -> None:
 def test_large_models_have_the_right_maps(name: str) -> None:
     """Large networks give maps of the right size, without memory for them."""
     with torch.device("meta"):
-        model = create_model(name, 10, NonLocalConfig())
+        model = create_model(name, 10, StackConfig())
         side = 56 if "tiny" in name else 32
         maps = model.features(torch.empty(1, 3, side, side))
     assert maps.shape[2:] == ((7, 7) if "tiny" in name else (8, 8))
 
 
 def test_no_blocks_is_the_plain_network() -> None:
-    """blocks=0 is exactly the network without blocks; with position it is the control."""
+    """count=0 is exactly the network without blocks; with position it is the control."""
     x = torch.randn(2, 3, 32, 32)
     models = {}
     for key, config, position in [
         ("plain", None, None),
-        ("zero", NonLocalConfig(blocks=0), None),
-        ("control", NonLocalConfig(blocks=0), True),
-        ("blocks", NonLocalConfig(), False),
-        ("softmax", NonLocalConfig(attention="softmax"), False),
+        ("zero", StackConfig(count=0), None),
+        ("control", StackConfig(count=0), True),
+        ("blocks", StackConfig(), False),
+        ("softmax", StackConfig(BlockConfig(attention="softmax")), False),
     ]:
         torch.manual_seed(0)
         models[key] = create_model("preresnet20", 10, config, position).eval()
@@ -104,15 +104,16 @@ def test_no_blocks_is_the_plain_network() -> None:
         (lambda: create_model("preresnet51_tiny"), "did you mean .*preresnet50_tiny"),
         (lambda: create_model("zzz"), "use one of preresnet8, "),
         (lambda: create_model("preresnet20", 0), "num_classes=0 must be"),
-        (lambda: create_model("preresnet20", 10, NonLocalConfig(stage=4)), "has stages 1 to 3"),
+        (lambda: create_model("preresnet20", 10, StackConfig(stage=4)), "has stages 1 to 3"),
         (
-            lambda: create_model("preresnet20", 10, NonLocalConfig(heads=5)),
+            lambda: create_model("preresnet20", 10, StackConfig(BlockConfig(heads=5))),
             "heads=5 does not divide",
         ),
-        (lambda: NonLocalConfig(blocks=-1), "blocks=-1 must be a whole number of at least 0"),
-        (lambda: NonLocalConfig(attention="linear"), "attention='linear' is unknown"),  # type: ignore[arg-type]
-        (lambda: NonLocalConfig(heads=3, embed_channels=8), "heads=3 does not divide"),
-        (lambda: NonLocalConfig(order="gram", view="direction"), "order='gram' cannot be used"),
+        (lambda: StackConfig(count=-1), "count=-1 must be a whole number of at least 0"),
+        (lambda: StackConfig(stage=0), "stage=0 must be"),
+        (lambda: BlockConfig(attention="linear"), "attention='linear' is unknown"),  # type: ignore[arg-type]
+        (lambda: BlockConfig(heads=3, embed_channels=8), "heads=3 does not divide"),
+        (lambda: BlockConfig(order="gram", view="direction"), "order='gram' cannot be used"),
     ],
 )
 def test_bad_input(call: "object", sentence: str) -> None:
@@ -122,7 +123,7 @@ def test_bad_input(call: "object", sentence: str) -> None:
 
 
 def test_config_has_every_option_of_the_block() -> None:
-    """NonLocalConfig has every option of NonLocal2d that a file can hold, but the channels."""
+    """BlockConfig has every option of NonLocal2d that a file can hold, but the channels."""
     options = set(inspect.signature(scalednl.NonLocal2d).parameters)
     not_in_files = {"channels", "norm_layer", "device", "dtype"}
-    assert set(NonLocalConfig().block_options()) == options - not_in_files
+    assert set(BlockConfig().as_options()) == options - not_in_files

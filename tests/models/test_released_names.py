@@ -36,8 +36,9 @@ def released(model: nn.Module, wide: bool) -> dict[str, Tensor]:
 @pytest.mark.parametrize("name", ["preresnet20", "preresnet56", "preresnet18_tiny", "wrn16_1"])
 def test_a_network_of_the_release(name: str) -> None:
     """The authors' names lead to ours; the position buffer is ignored; one call is enough."""
-    source = randomise(scalednl.create_model(name, 5, scalednl.NonLocalConfig(heads=2, blocks=2)))
-    model = scalednl.create_model(name, 5, scalednl.NonLocalConfig(heads=2, blocks=2))
+    blocks = scalednl.StackConfig(scalednl.BlockConfig(heads=2), count=2)
+    source = randomise(scalednl.create_model(name, 5, blocks))
+    model = scalednl.create_model(name, 5, blocks)
     state = prefixed(released(source, name.startswith("wrn")), "module.")
     paths = scalednl.load_foreign_state_dict(model, {"state_dict": state})
     assert paths == ("stack.0", "stack.1")

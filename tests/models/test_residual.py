@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from scalednl import NonLocalConfig, create_model
+from scalednl import BlockConfig, StackConfig, create_model
 from scalednl.models.residual import ResidualNetwork
 from tests.support import assert_close
 
@@ -36,7 +36,7 @@ def _calls(model: ResidualNetwork, size: int = 32) -> list[tuple[str, tuple[int,
 )
 def test_where_the_stack_runs(name: str, stage: int, before: str, maps: tuple[int, ...]) -> None:
     """The stack runs directly before the last residual block of its stage, after a lone one."""
-    model = create_model(name, 10, NonLocalConfig(blocks=3, stage=stage))
+    model = create_model(name, 10, StackConfig(stage=stage))
     calls = _calls(model)
     paths = [path for path, _ in calls]
     first = paths.index("stack.position")
@@ -105,7 +105,7 @@ def test_convolutions_start_from_he_fan_out() -> None:
 def test_a_network_starts_anew_as_a_new_one_does() -> None:
     """After the same seed, `reset_parameters` gives every weight of a new network, blocks too."""
     torch.manual_seed(3)
-    config = NonLocalConfig(blocks=1, attention="softmax")
+    config = StackConfig(BlockConfig(attention="softmax"), count=1)
     new, used = create_model("preresnet8", 4, config), create_model("preresnet8", 4, config)
     with torch.no_grad():
         for parameter in used.parameters():

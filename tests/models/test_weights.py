@@ -7,19 +7,24 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from scalednl import NonLocalConfig, create_model, load_model, save_model
+from scalednl import BlockConfig, ModelConfig, StackConfig, create_model, load_model, save_model
 
 
 @pytest.mark.parametrize(
     ("config", "position"),
     [
         (None, None),
-        (NonLocalConfig(attention="softmax", softmax_scale="learned", heads=2, blocks=1), False),
-        (NonLocalConfig(embed_channels=8, norm_init=1.0), None),
-        (NonLocalConfig(blocks=0), True),
+        (
+            StackConfig(
+                BlockConfig(attention="softmax", softmax_scale="learned", heads=2), count=1
+            ),
+            False,
+        ),
+        (StackConfig(BlockConfig(embed_channels=8, norm_init=1.0)), None),
+        (StackConfig(count=0), True),
     ],
 )
-def test_round_trip(config: NonLocalConfig | None, position: bool | None, tmp_path: Path) -> None:
+def test_round_trip(config: StackConfig | None, position: bool | None, tmp_path: Path) -> None:
     """The loaded network gives the same bits and knows its configuration."""
     model = create_model("preresnet14", 5, config, position).eval()
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -29,6 +34,42 @@ def test_round_trip(config: NonLocalConfig | None, position: bool | None, tmp_pa
     x = torch.randn(2, 3, 32, 32)
     assert torch.equal(loaded(x), model.to(memory_format=torch.contiguous_format)(x))  # type: ignore[call-overload]
     assert [path.name for path in tmp_path.iterdir()] == ["net.safetensors"]
+
+
+@pytest.mark.parametrize("bias", [False, ["theta", "g"]])
+def test_files_of_the_first_format_are_read(bias: bool | list[str], tmp_path: Path) -> None:
+    """Block options, number and stage under `nonlocal_` give the network that was saved."""
+    block = BlockConfig(heads=2, bias=tuple(bias) if isinstance(bias, list) else bias)
+    model = create_model("preresnet8", 5, StackConfig(block, count=1, stage=3), True).eval()
+    options = {
+        "attention": "scaled",
+        "view": "base",
+        "heads": 2,
+        "embed_channels": None,
+        "init": None,
+        "order": "auto",
+        "bias": bias,
+        "norm": True,
+        "norm_init": 0.0,
+        "scale": True,
+        "softmax_scale": "embed",
+        "key_pool": None,
+        "memory": "auto",
+        "blocks": 1,
+        "stage": 3,
+    }
+    values = {"name": "preresnet8", "num_classes": 5, "nonlocal_": options, "position": True}
+    header = json.dumps({"format": 1, "model": values})
+    path = tmp_path / "old.safetensors"
+    save_file(model.state_dict(), path, metadata={"scalednl": header})
+    loaded = load_model(path)
+    assert loaded.config == model.config
+    x = torch.randn(2, 3, 32, 32)
+    assert torch.equal(loaded(x), model(x))
+    plain = {"name": "preresnet8", "num_classes": 5, "nonlocal_": None, "position": None}
+    assert ModelConfig.from_dict(plain) == create_model("preresnet8", 5).config
+    with pytest.raises(TypeError, match="colour"):
+        ModelConfig.from_dict({**values, "nonlocal_": {"colour": 3}})
 
 
 def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:

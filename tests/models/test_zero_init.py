@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from scalednl.config import NonLocalConfig
+from scalednl.config import BlockConfig, StackConfig
 from scalednl.models.registry import create_model
 from scalednl.options import Attention
 
@@ -18,9 +18,9 @@ def _network(name: str, attention: Attention | None, norm_init: float = 0.0) -> 
     torch.manual_seed(0)
     if attention is None:
         return create_model(name, position=True).double()
-    config = NonLocalConfig(attention=attention, heads=2, blocks=3, init=0.0, norm_init=norm_init)
+    config = StackConfig(BlockConfig(attention=attention, heads=2, init=0.0, norm_init=norm_init))
     with pytest.warns(UserWarning, match="dead block"):
-        return create_model(name, nonlocal_=config).double()
+        return create_model(name, blocks=config).double()
 
 
 def _trained(network: nn.Module) -> tuple[list[Tensor], list[dict[str, Tensor]]]:
@@ -65,7 +65,7 @@ def test_zero_init_is_the_encoding_alone(name: str, attention: Attention, norm_i
 def test_a_live_block_trains_differently() -> None:
     """The comparison can fail: with He's initialisation and norm_init=1 losses move apart."""
     torch.manual_seed(0)
-    config = NonLocalConfig(heads=2, blocks=3, norm_init=1.0)
-    live, _ = _trained(create_model("preresnet8", nonlocal_=config).double())
+    config = StackConfig(BlockConfig(heads=2, norm_init=1.0))
+    live, _ = _trained(create_model("preresnet8", blocks=config).double())
     alone, _ = _trained(_network("preresnet8", None))
     assert abs(live[-1] - alone[-1]) > 1e-3

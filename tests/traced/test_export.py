@@ -15,7 +15,7 @@ onnx = pytest.importorskip("onnx", reason="the extra 'export' is not installed")
 
 
 def _network() -> nn.Module:
-    config = scalednl.NonLocalConfig(blocks=1, norm_init=1.0)
+    config = scalednl.StackConfig(scalednl.BlockConfig(norm_init=1.0), count=1)
     return scalednl.create_model("preresnet8", 5, config)
 
 
@@ -133,7 +133,7 @@ def test_the_onnx_graph_of_a_scaled_block_has_no_map(attention: str, tmp_path: P
 def test_the_command(tmp_path: Path) -> None:
     """`scalednl export` writes a file that computes what the network does."""
     weights, target = tmp_path / "net.safetensors", tmp_path / "net.pt2"
-    model = scalednl.create_model("preresnet8", 5, scalednl.NonLocalConfig(blocks=1))
+    model = scalednl.create_model("preresnet8", 5, scalednl.StackConfig(count=1))
     scalednl.save_model(model, weights)
     run = run_scalednl("export", str(weights), str(target), "--size", "16")
     assert run.returncode == 0, run.stderr

@@ -33,9 +33,7 @@ def test_symbolic_trace(training: bool) -> None:
 
 def test_networks_of_ours_are_traced() -> None:
     """A network with position encoding and blocks goes through fx."""
-    network = scalednl.create_model(
-        "preresnet8", position=False, nonlocal_=scalednl.NonLocalConfig()
-    )
+    network = scalednl.create_model("preresnet8", position=False, blocks=scalednl.StackConfig())
     traced = torch.fx.symbolic_trace(network.eval())
     x = torch.randn(2, 3, 32, 32)
     assert torch.equal(traced(x), network(x))

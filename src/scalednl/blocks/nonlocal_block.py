@@ -22,7 +22,7 @@ from scalednl.blocks.init import draw, made_norm, reset_as_made, reset_log, rese
 from scalednl.blocks.optional_state import load_optional, note_pixels
 from scalednl.blocks.planning import check_planned, choice_of, plan_of
 from scalednl.blocks.tracing import fx_node, refuse_torchscript
-from scalednl.config import NonLocalConfig
+from scalednl.config import BlockConfig
 from scalednl.ops.attention import attention_map
 from scalednl.ops.costs import BlockState
 from scalednl.ops.layout import Maps, accumulation_dtype
@@ -133,7 +133,7 @@ class NonLocalBlock(nn.Module):
         width = check_positive("embed_channels", width)
         init = default_init(attention) if init is None else init
         # Made only to be checked; order and memory are checked whenever they are set.
-        NonLocalConfig(
+        BlockConfig(
             *(attention, view, heads, width, init, "auto"),
             *(bias, norm, norm_init, scale, softmax_scale, key_pool),
             center=center,

@@ -45,8 +45,8 @@ def ablations_of(model: ResidualNetwork) -> tuple[Ablation, ...]:
     """The ablations that a network has: views only where its blocks were trained with neither."""
     config = model.config
     assert config is not None
-    assert config.nonlocal_ is not None
-    return MAP_ABLATIONS + (VIEW_ABLATIONS if config.nonlocal_.view == "base" else ())
+    assert config.blocks is not None
+    return MAP_ABLATIONS + (VIEW_ABLATIONS if config.blocks.block.view == "base" else ())
 
 
 @torch.no_grad()

@@ -12,8 +12,9 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
-from scalednl.config import NonLocalConfig
+from scalednl.config import BlockConfig
 from scalednl.errors import UsageError
 from scalednl.lab.config import Experiment
 from scalednl.options import suggestion
@@ -61,11 +62,11 @@ def _described() -> Iterator[tuple[Experiment, str]]:
     yield from ((recipe, OURS) for recipe in _generated())
 
 
-def _block(attention: str, **options: float) -> NonLocalConfig:
+def _stack(attention: str, blocks: int = 3, **options: float) -> dict[str, Any]:
     """Table 4's stack: 3 blocks of 4 heads, initialised as in the best column of Table 2."""
     if attention == "plain":
-        return NonLocalConfig(blocks=0)
-    return replace(NonLocalConfig(attention=attention), **options)  # type: ignore[arg-type]
+        return {"blocks": 0}
+    return {"blocks": blocks, "block": BlockConfig(attention=attention, **options)}  # type: ignore[arg-type]
 
 
 def _printed_schedule(data: str) -> Iterator[tuple[Experiment, str]]:
@@ -75,7 +76,7 @@ def _printed_schedule(data: str) -> Iterator[tuple[Experiment, str]]:
         relation = "in" if is_printed else "the printed schedule; not in"
         for attention in ATTENTIONS:
             name = f"{data}-{network}-{attention}"
-            recipe = Experiment(name, data, network, _block(attention))
+            recipe = Experiment(name, data, network, **_stack(attention))
             yield recipe, f"{relation} the paper's tables"
             if network == "wrn28_10":
                 other = replace(recipe, recipe=f"{name}-wd5e4", weight_decay=5e-4)
@@ -90,7 +91,7 @@ def _short(data: str) -> Iterator[Experiment]:
                 f"{data}-{network}-{attention}-short",
                 data,
                 network,
-                _block(attention, norm_init=1.0),
+                **_stack(attention, norm_init=1.0),
                 epochs=15,
                 lr=0.2,
                 schedule="one-cycle",
@@ -106,7 +107,7 @@ def _tiny() -> Iterator[Experiment]:
         PRETRAIN,
         data,
         network,
-        _block("plain"),
+        **_stack("plain"),
         epochs=100,
         milestones=(30, 60, 90),
     )
@@ -115,7 +116,7 @@ def _tiny() -> Iterator[Experiment]:
             f"{name}-{attention}-finetune",
             data,
             network,
-            _block(attention),
+            **_stack(attention),
             epochs=60,
             lr=0.01,
             milestones=(40,),
@@ -136,7 +137,7 @@ def _generated() -> Iterator[Experiment]:
                 f"{data}-{attention}",
                 data,
                 "preresnet8",
-                _block(attention, blocks=1, norm_init=1.0),
+                **_stack(attention, blocks=1, norm_init=1.0),
                 epochs=4,
                 batch=32,
                 lr=0.05,

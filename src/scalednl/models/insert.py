@@ -1,7 +1,7 @@
 """Non-local blocks put into anybody's network, and proof that it changed what it should."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from scalednl.blocks import NonLocalBlock
-from scalednl.config import NonLocalConfig
+from scalednl.config import BlockConfig
 from scalednl.models.feature_layout import FeatureLayout, LayoutError, find_layout
 from scalednl.models.insert_checks import (
     check_batch_axis,
@@ -44,7 +44,7 @@ def insert_nonlocal(
     at: Place | Sequence[Place] | Mapping[Place, int],
     count: int = 1,
     *,
-    block: NonLocalConfig | None = None,
+    block: BlockConfig | None = None,
     position: bool = False,
     example: Any = None,
     check: bool = True,
@@ -65,7 +65,7 @@ def insert_nonlocal(
             outermost module that gives maps of that size, the last one if there are several; or a
             list of such places; or a mapping from places to their counts, {"layer2": 2, 14: 1}.
         count: how many blocks, back to back, at each place.
-        block: their options; its own `blocks` and `stage` have no effect here.
+        block: their options; None: the defaults.
         position: add the fixed encoding before each stack; for features with height and width.
         example: an input of the model: a tensor, a tuple of arguments, a dict of keyword arguments,
             or whatever its forward takes; None tries random inputs.
@@ -74,7 +74,7 @@ def insert_nonlocal(
     """
     _check_model(model)
     counts = _counts(at, count, position)
-    config = block or NonLocalConfig()
+    config = block or BlockConfig()
     identity = not position and config.norm and config.norm_init == 0
     # Blocks made in inference mode could never be trained.
     with torch.inference_mode(False):
@@ -205,7 +205,7 @@ def _outermost(known: Mapping[str, nn.Module], size: Size, first: Probe, second:
 
 
 def _insert(
-    model: nn.Module, target: _Target, config: NonLocalConfig, position: bool, trial: Probe
+    model: nn.Module, target: _Target, config: BlockConfig, position: bool, trial: Probe
 ) -> Attachment:
     """A new stack in the first place where it runs exactly once per call."""
     stack = _make(target, config, position)
@@ -226,7 +226,7 @@ def _insert(
     ) from problem
 
 
-def _make(target: _Target, config: NonLocalConfig, position: bool) -> InsertedStack:
+def _make(target: _Target, config: BlockConfig, position: bool) -> InsertedStack:
     layout, call = target.layout, target.calls[-1]
     if layout.dims != 2 and position:
         raise ValueError(
@@ -239,10 +239,9 @@ def _make(target: _Target, config: NonLocalConfig, position: bool) -> InsertedSt
             "tokens: use key_pool=None"
         )
     assert call.shape is not None
-    config = replace(config, blocks=target.count)
     channels = layout.channels(call.shape)
     try:
-        parts = stack_parts(channels, config, position, layout.dims)
+        parts = stack_parts(channels, config, target.count, position, layout.dims)
     except ValueError as error:
         raise ValueError(f"{target.path!r} gives {channels} channels: {error}") from None
     stack = InsertedStack(parts).to(call.device, call.dtype)

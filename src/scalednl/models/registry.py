@@ -5,7 +5,7 @@ from functools import partial
 
 from torch import nn
 
-from scalednl.config import ModelConfig, NonLocalConfig
+from scalednl.config import ModelConfig, StackConfig
 from scalednl.models.residual import BasicBlock, Bottleneck, ResidualNetwork
 from scalednl.networks import KNOWN, network_shape
 from scalednl.options import check_positive
@@ -25,7 +25,7 @@ def list_models() -> list[str]:
 def create_model(
     name: str,
     num_classes: int = 10,
-    nonlocal_: NonLocalConfig | None = None,
+    blocks: StackConfig | None = None,
     position: bool | None = None,
 ) -> ResidualNetwork:
     """A network that the paper names, with or without non-local blocks.
@@ -33,7 +33,7 @@ def create_model(
     Args:
         name: one of `list_models()`, or another depth or width by the same patterns.
         num_classes: outputs of the classifier.
-        nonlocal_: the stack of blocks; None or `blocks=0` is the plain network.
+        blocks: the stack of blocks; None or `count=0` is the plain network.
         position: the fixed encoding before the stack; None adds it where there are blocks. True
             without blocks is the position-only control.
     """
@@ -42,7 +42,7 @@ def create_model(
     kernel = shape.stem_kernel
     stem = nn.Conv2d(3, shape.stem_channels, kernel, padding=kernel // 2, bias=False)
     network = ResidualNetwork(
-        stem, BLOCKS[shape.block], shape.depths, shape.planes, num_classes, nonlocal_, position
+        stem, BLOCKS[shape.block], shape.depths, shape.planes, num_classes, blocks, position
     )
-    network.config = ModelConfig(name, num_classes, nonlocal_, position)
+    network.config = ModelConfig(name, num_classes, blocks, position)
     return network

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from scalednl.blocks import NonLocalBlock
 from scalednl.blocks.init import reset_as_made, start
-from scalednl.config import ModelConfig, NonLocalConfig
+from scalednl.config import ModelConfig, StackConfig
 from scalednl.models.stack import make_stack
 from scalednl.networks import EXPANSION
 
@@ -91,7 +91,7 @@ class ResidualNetwork(nn.Module):
         depths: Sequence[int],
         planes: Sequence[int],
         num_classes: int,
-        nonlocal_: NonLocalConfig | None = None,
+        blocks: StackConfig | None = None,
         position: bool | None = None,
     ) -> None:
         super().__init__()
@@ -99,26 +99,26 @@ class ResidualNetwork(nn.Module):
         width = stem.out_channels
         stages, widths = [], []
         for index, (depth, stage_planes) in enumerate(zip(depths, planes, strict=True)):
-            blocks = []
+            stage = []
             for number in range(depth):
                 stride = 2 if index and not number else 1
-                blocks.append(make_block(width, stage_planes, stride))
-                width = stage_planes * blocks[-1].expansion
-            stages.append(nn.Sequential(*blocks))
+                stage.append(make_block(width, stage_planes, stride))
+                width = stage_planes * stage[-1].expansion
+            stages.append(nn.Sequential(*stage))
             widths.append(width)
         self.stages = nn.ModuleList(stages)
         self.norm = nn.BatchNorm2d(width)
         self.classifier = nn.Linear(width, num_classes)
         self._start()
 
-        config = NonLocalConfig(blocks=0) if nonlocal_ is None else nonlocal_
-        if config.stage > len(stages):
+        stack = StackConfig(count=0) if blocks is None else blocks
+        if stack.stage > len(stages):
             raise ValueError(
-                f"stage={config.stage} is not there: this network has stages 1 to {len(stages)}"
+                f"stage={stack.stage} is not there: this network has stages 1 to {len(stages)}"
             )
-        self.stack_stage = config.stage - 1
+        self.stack_stage = stack.stage - 1
         self.stack_index = max(1, depths[self.stack_stage] - 1)
-        self.stack = make_stack(widths[self.stack_stage], config, position)
+        self.stack = make_stack(widths[self.stack_stage], stack.block, stack.count, position)
 
     def reset_parameters(self) -> None:
         """Start anew: after torch.manual_seed, with the weights of a new network after that seed.

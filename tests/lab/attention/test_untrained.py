@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import scalednl
-from scalednl.config import NonLocalConfig
+from scalednl.config import BlockConfig
 from scalednl.lab.attention.source import open_source
 from scalednl.lab.attention.untrained import untrained
 from scalednl.lab.records.run import RunFolder, RunSetup
@@ -59,10 +59,9 @@ def test_a_fine_tuned_run_starts_from_its_backbone(tmp_path: Path, found: bool) 
     weights = tmp_path / "plain.safetensors"
     scalednl.save_model(plain, weights)
     path = made_run(tmp_path / "run")
-    block = NonLocalConfig(blocks=2, norm_init=1.0, order="associative")
-    RunFolder(path).write_config(
-        small(block=block, finetune=True, weights=str(weights)), RunSetup()
-    )
+    block = BlockConfig(norm_init=1.0, order="associative")
+    tuned = small(block=block, blocks=2, finetune=True, weights=str(weights))
+    RunFolder(path).write_config(tuned, RunSetup())
     if not found:
         weights.unlink()
     start = untrained(open_source(path, images=4))

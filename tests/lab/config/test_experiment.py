@@ -1,11 +1,12 @@
 """Experiments: what they refuse, their file, and what makes two of them the same training."""
 
+import copy
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from scalednl.config import NonLocalConfig
+from scalednl.config import BlockConfig, StackConfig
 from scalednl.errors import UsageError
 from scalednl.lab.config import Experiment
 from scalednl.lab.recipes import find_recipe, recipes
@@ -32,7 +33,7 @@ def test_experiments_survive_their_file_and_name_their_differences() -> None:
 
 def test_a_cell_ignores_what_does_not_matter() -> None:
     """Seed, name, order and unused options keep the cell; whatever changes results changes it."""
-    plain = Experiment(data="cifar10", block=replace(Experiment().block, blocks=0))
+    plain = Experiment(data="cifar10", blocks=0)
     assert replace(plain, block=replace(plain.block, heads=2)).cell == plain.cell
     blocks = Experiment()
     same = replace(
@@ -43,6 +44,10 @@ def test_a_cell_ignores_what_does_not_matter() -> None:
         replace(blocks, position=False),
         replace(blocks, lr=0.2),
         replace(blocks, block=replace(blocks.block, heads=2)),
+        replace(blocks, block=replace(blocks.block, center="keys")),
+        replace(blocks, block=replace(blocks.block, reference_pixels="running")),
+        replace(blocks, blocks=2),
+        replace(blocks, stage=1),
     ):
         assert other.cell != blocks.cell
 
@@ -50,8 +55,8 @@ def test_a_cell_ignores_what_does_not_matter() -> None:
 @pytest.mark.parametrize("attention", ["scaled", "softmax", "mean"])
 def test_a_cell_names_the_default_start(attention: Attention) -> None:
     """Leaving the initialisation out and writing the default down are the same training."""
-    left_out = Experiment(block=NonLocalConfig(attention=attention))
-    written = Experiment(block=NonLocalConfig(attention=attention, init=default_init(attention)))
+    left_out = Experiment(block=BlockConfig(attention=attention))
+    written = Experiment(block=BlockConfig(attention=attention, init=default_init(attention)))
     assert left_out.cell == written.cell
 
 
@@ -67,6 +72,8 @@ def test_a_cell_names_the_default_start(attention: Attention) -> None:
         ({"milestones": (3, 3)}, r"rising order, got \(3, 3\)"),
         ({"milestones": (-1, 3)}, r"rising order, got \(-1, 3\)"),
         ({"accumulate": 5, "batch": 4}, "--accumulate must be at most --batch 4, got 5"),
+        ({"blocks": -1}, "--blocks must be at least 0, got -1"),
+        ({"stage": 0}, "--stage must be at least 1, got 0"),
         ({"weights": "run"}, "--weights run is for fine-tuning: add --finetune"),
     ],
 )
@@ -83,6 +90,8 @@ def test_what_cannot_be_trained_is_refused(changes: dict[str, Any], said: str) -
         ({"block": {"heads": 3, "embed_channels": 8}}, "heads=3 does not divide"),
         ({"colour": 3}, "colour is not an option of this version"),
         ({"block": {"colour": 3}}, "block.colour is not an option of this version"),
+        ({"block": {"blocks": 3}}, "block.blocks is not an option of this version"),
+        ({"blocks": "three"}, "Expected `int`, got `str`"),
         ({"batch": 2**63}, "batch is too large"),
         ({"epochs": 0}, "--epochs must be at least 1, got 0"),
     ],
@@ -91,6 +100,27 @@ def test_a_file_with_other_contents_is_a_sentence(change: dict[str, Any], said: 
     """Unknown names, wrong types and impossible values are all ValueErrors."""
     with pytest.raises(ValueError, match=said):
         Experiment.from_dict({**Experiment().as_dict(), **change})
+
+
+@pytest.mark.parametrize("name", ["cifar10-preresnet20-plain-short", "pairs-scaled"])
+def test_older_files_have_the_stack_inside_the_block(name: str) -> None:
+    """`block.blocks` and `block.stage` are read as today's `blocks` and `stage`, digest and all."""
+    recipe = replace(find_recipe(name), stage=1)
+    values = recipe.as_dict()
+    values["block"] |= {"blocks": values.pop("blocks"), "stage": values.pop("stage")}
+    for later in ("center", "reference_pixels"):
+        del values["block"][later]
+    before = copy.deepcopy(values)
+    found = Experiment.from_dict(values)
+    assert found == recipe
+    assert (found.digest, found.cell) == (recipe.digest, recipe.cell)
+    assert values == before
+
+
+def test_the_stack_is_what_a_network_is_made_from() -> None:
+    """Options, number and stage of the blocks in the form of `create_model`."""
+    experiment = Experiment(block=BlockConfig(heads=2), blocks=1, stage=3)
+    assert experiment.stack == StackConfig(BlockConfig(heads=2), count=1, stage=3)
 
 
 @pytest.mark.parametrize("data", ["cifar10", "pairs", "recall"])

@@ -57,7 +57,7 @@ def test_a_narrow_terminal_has_the_errors(
 def test_the_demo_trains_with_and_without_blocks() -> None:
     """The three recipes differ in their block alone, so their seeds pair."""
     plain, softmax, scaled = (find_recipe(name) for name in RECIPES)
-    assert plain.block.blocks == 0
+    assert plain.blocks == 0
     changes = softmax.differences(scaled)
     assert changes == [
         "recipe is pairs-scaled, not pairs-softmax",

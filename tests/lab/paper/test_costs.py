@@ -26,7 +26,7 @@ def _every_kind() -> list[Experiment]:
     for scale in ("smoke", "paper"):
         for artefact in artefacts().values():
             for _, e in artefact.trainings(SCALES[scale]):
-                kind = e.block if e.model == "preresnet8" else None
+                kind = e.stack if e.model == "preresnet8" else None
                 kinds.setdefault((e.model, kind), e)
     return list(kinds.values())
 
@@ -40,15 +40,15 @@ def test_the_formula_counts_what_torch_counts() -> None:
     for e in experiments:
         # torch's counter knows the fused order on "meta" alone, where large networks are slow; in
         # these the plain order multiplies as much, and smaller images do.
-        small, block = e.model == "preresnet8", e.block
-        if block.attention == "softmax" and not small:
-            block = replace(block, order="quadratic")
+        small, stack = e.model == "preresnet8", e.stack
+        if e.block.attention == "softmax" and not small:
+            stack = replace(stack, block=replace(e.block, order="quadratic"))
         size, classes = (16, 14), num_classes(e)
         with torch.device("meta" if small else "cpu"), torch.no_grad():
-            model = create_model(e.model, classes, block, e.position).eval()
+            model = create_model(e.model, classes, stack, e.position).eval()
             images = torch.zeros(1, 3, *size)
             truth = counted(lambda model=model, images=images: model(images))  # type: ignore[misc]
-        assert multiply_adds(e.model, e.block, size, classes) == truth, (e.model, e.block)
+        assert multiply_adds(e.model, e.stack, size, classes) == truth, (e.model, e.stack)
 
 
 def test_a_training_is_three_passes_over_all_images() -> None:

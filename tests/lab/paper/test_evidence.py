@@ -40,7 +40,7 @@ def test_attention_is_recorded_for_the_trainings_of_figure_1() -> None:
         experiment.cell
         for line in evidence_lines()
         for _, experiment in line.artefact.trainings(lite)
-        if line.shows_maps and experiment.block.blocks
+        if line.shows_maps and experiment.blocks
     }
     figure = artefacts()["figure1_attention_maps"]
     assert figure.shows_maps

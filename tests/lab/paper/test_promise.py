@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from scalednl.config import NonLocalConfig
+from scalednl.config import StackConfig
 from scalednl.lab.config import Experiment, PairsConfig, RecallConfig
 from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.scales import SCALES
@@ -25,7 +25,7 @@ def _used() -> dict[str, Experiment]:
 
 
 def _plain(model: str) -> ResidualNetwork:
-    return create_model(model, 4, NonLocalConfig(blocks=0)).eval()
+    return create_model(model, 4, StackConfig(count=0)).eval()
 
 
 def _counted(network: ResidualNetwork) -> int:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scalednl.config import NonLocalConfig
+from scalednl.config import BlockConfig
 from scalednl.lab.config import Experiment
 from scalednl.lab.recipes import find_recipe
 from scalednl.lab.records.runs import RunRecord, find_runs
@@ -55,6 +55,8 @@ def test_the_softmax_twin_differs_in_its_attention() -> None:
     assert twin is not None
     assert (twin.block.attention, twin.block.scale, twin.block.order) == ("softmax", True, "auto")
     assert twin.block.heads == 2
+    centred = replace(SCALED, block=replace(SCALED.block, center="keys", reference_pixels=64))
+    assert as_softmax(centred) == as_softmax(SCALED)
     assert as_softmax(find_recipe("pairs-softmax")) is None
     assert as_softmax(find_recipe("pairs-plain")) is None
 
@@ -62,18 +64,26 @@ def test_the_softmax_twin_differs_in_its_attention() -> None:
 @pytest.mark.parametrize(
     ("experiment", "said"),
     [
-        (Experiment(block=NonLocalConfig(blocks=0)), "no blocks"),
-        (Experiment(block=NonLocalConfig(blocks=0), position=True), "no blocks, position only"),
+        (Experiment(blocks=0), "no blocks"),
+        (Experiment(blocks=0, position=True), "no blocks, position only"),
         (SCALED, "scaled, 1 block, 4 heads"),
         (
             Experiment(
-                block=NonLocalConfig(
+                block=BlockConfig(
                     view="direction", heads=1, embed_channels=8, init=0.01, scale=False
                 ),
                 position=False,
             ),
             "scaled, direction only, 3 blocks, 1 head, 8 embedding channels, init 0.01, "
             "no scaling factor, batch norm starts at 0, no position",
+        ),
+        (
+            Experiment(block=BlockConfig(norm_init=1.0, center="keys+mean"), blocks=1),
+            "scaled, 1 block, 4 heads, centred keys plus the mean",
+        ),
+        (
+            Experiment(block=BlockConfig(norm_init=1.0, center="keys", reference_pixels="running")),
+            "scaled, 3 blocks, 4 heads, centred keys, reference pixels running",
         ),
     ],
 )

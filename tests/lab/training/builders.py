@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from scalednl.config import NonLocalConfig
+from scalednl.config import BlockConfig
 from scalednl.lab.config import Experiment, PairsConfig, RunSettings
 
 SETTINGS = RunSettings(device="cpu", threads=1, tensorboard=False)
@@ -11,7 +11,8 @@ SMALL = Experiment(
     "small",
     "pairs",
     "preresnet8",
-    NonLocalConfig(blocks=1, norm_init=1.0),
+    BlockConfig(norm_init=1.0),
+    blocks=1,
     epochs=2,
     batch=32,
     schedule="one-cycle",

@@ -26,7 +26,7 @@ def test_counts_are_exact_and_times_follow_the_speed() -> None:
     found = plan_run(SMALL, SETTINGS)
     network = initial_model(SMALL, 4)
     assert found.parameters == sum(p.numel() for p in network.parameters())
-    assert found.multiply_adds == multiply_adds(SMALL.model, SMALL.block, (16, 16), 4)
+    assert found.multiply_adds == multiply_adds(SMALL.model, SMALL.stack, (16, 16), 4)
     assert found.steps == 5
     assert found.images_per_second > 0
     assert found.seconds == pytest.approx(2 * 150 / found.images_per_second)
@@ -56,5 +56,5 @@ def test_a_plan_in_words() -> None:
     assert lines["multiply-adds"] == "1.5 M per image, forward"
     assert lines["steps"] == "1,000 per epoch, 2,000 in total"
     assert lines["time"] == "about 1 h 02 min of training, without tests"
-    plain = replace(found, experiment=small(block=replace(SMALL.block, blocks=0)))
+    plain = replace(found, experiment=small(blocks=0))
     assert "preresnet8, no blocks" in str(plain)

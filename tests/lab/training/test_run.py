@@ -15,7 +15,7 @@ import torch
 from filelock import FileLock
 from safetensors.torch import load_file
 
-from scalednl.config import NonLocalConfig
+from scalednl.config import BlockConfig
 from scalednl.errors import CommandError, UsageError
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.training import run as run_module
@@ -188,8 +188,8 @@ def test_divergence_is_a_result(tmp_path: Path) -> None:
     The blocks have no batch norm here: it would take the factor out again. With the factor the same
     experiment trains on.
     """
-    experiment = small(epochs=1, schedule="steps")
-    block = NonLocalConfig(blocks=6, norm=False, init=0.05, scale=False)
+    experiment = small(blocks=6, epochs=1, schedule="steps")
+    block = BlockConfig(norm=False, init=0.05, scale=False)
     outcome = _run(tmp_path / "without", replace(experiment, block=block))
     assert outcome.status == "diverged"
     at = outcome.result.diverged_at
@@ -208,7 +208,7 @@ def test_divergence_is_a_result(tmp_path: Path) -> None:
 
 def test_fine_tuning_begins_from_the_trained_backbone(tmp_path: Path) -> None:
     """Backbone taken over, new blocks at their start, a fresh optimizer; other networks refused."""
-    plain = small(block=NonLocalConfig(blocks=0), epochs=1)
+    plain = small(blocks=0, epochs=1)
     _run(tmp_path / "pretrain", plain)
     tuned = small(finetune=True, weights=str(tmp_path / "pretrain"), epochs=1)
     _run(tmp_path / "tuned", tuned)
@@ -229,7 +229,7 @@ def test_going_on_needs_the_pretrained_weights_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An interrupted fine-tuning goes on though the first run is gone."""
-    _run(tmp_path / "pretrain", small(block=NonLocalConfig(blocks=0), epochs=1))
+    _run(tmp_path / "pretrain", small(blocks=0, epochs=1))
     tuned = small(finetune=True, weights=str(tmp_path / "pretrain"), epochs=1)
     with monkeypatch.context() as patch:
         _interrupt_after(patch, 2, signal.SIGTERM)
@@ -274,7 +274,7 @@ def test_mixed_precision_trains(tmp_path: Path) -> None:
 def test_what_cannot_work_writes_nothing(tmp_path: Path) -> None:
     """Impossible combinations and missing data are refused before a directory is made."""
     cases = [
-        (small(block=NonLocalConfig(heads=5)), UsageError, "heads"),
+        (small(block=BlockConfig(heads=5)), UsageError, "heads"),
         (small(batch=200), UsageError, "--batch must be at most 150, the training images, got 200"),
         (small(limit=151), UsageError, "--limit must be at most 150, the training images, got 151"),
         (small(data="cifar10"), CommandError, "run `scalednl data get cifar10"),

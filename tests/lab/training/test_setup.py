@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from scalednl.config import NonLocalConfig
+from scalednl.config import BlockConfig
 from scalednl.errors import CommandError, UsageError
 from scalednl.lab.config import Experiment, RecallConfig
 from scalednl.lab.data.augment import CentreCrop, PaddedCrop, ResizedCrop
@@ -37,8 +37,8 @@ def test_generated_training_images_come_from_the_seed(name: str) -> None:
 def test_seeds_pair_across_attentions() -> None:
     """The same seed gives the same backbone and the same batches, whatever the block."""
     plain, softmax = (
-        small(block=NonLocalConfig(blocks=0)),
-        small(block=NonLocalConfig(attention="softmax", blocks=2)),
+        small(blocks=0),
+        small(block=BlockConfig(attention="softmax"), blocks=2),
     )
     first, second = (initial_model(experiment, 4) for experiment in (plain, softmax))
     for name, value in first.state_dict().items():
@@ -91,12 +91,12 @@ def test_making_a_network_draws_no_random_number_of_others() -> None:
     assert torch.equal(first["stem.weight"], again.state_dict()["stem.weight"])
     assert not torch.equal(first["stem.weight"], other.state_dict()["stem.weight"])
     with pytest.raises(UsageError, match="heads=5 does not divide"):
-        initial_model(small(block=NonLocalConfig(heads=5)), 4)
+        initial_model(small(block=BlockConfig(heads=5)), 4)
 
 
 def test_pretrained_weights_fill_all_but_the_blocks(tmp_path: Path) -> None:
     """Another number of classes, and a file that is none, are refused with the file's name."""
-    plain = initial_model(small(block=NonLocalConfig(blocks=0), seed=7), 4)
+    plain = initial_model(small(blocks=0, seed=7), 4)
     save_model(plain, tmp_path / "plain.safetensors")
     tuned = small(finetune=True, weights=str(tmp_path / "plain.safetensors"))
     model = initial_model(tuned, 4)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch.optim.swa_utils import update_bn
 
-from scalednl.config import NonLocalConfig
+from scalednl.config import StackConfig
 from scalednl.errors import CommandError
 from scalednl.lab.attention.source import NetworkSource
 from scalednl.lab.config import Experiment
@@ -35,8 +35,15 @@ def untrained(source: NetworkSource) -> Untrained:
     run = RunFolder(source.path)
     trained = run.read_config()[0] if run.exists() else None
     seed = trained.seed if trained else 0
-    block = config.nonlocal_ or NonLocalConfig(blocks=0)
-    experiment = Experiment(model=config.name, block=block, position=config.position, seed=seed)
+    stack = config.blocks or StackConfig(count=0)
+    experiment = Experiment(
+        model=config.name,
+        block=stack.block,
+        blocks=stack.count,
+        stage=stack.stage,
+        position=config.position,
+        seed=seed,
+    )
     model = initial_model(experiment, config.num_classes)
     start_words = _start(model, trained)
     model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

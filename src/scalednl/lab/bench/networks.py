@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from scalednl.config import NonLocalConfig
+from scalednl.config import BlockConfig, StackConfig
 from scalednl.lab.bench.blocks import use_rows
 from scalednl.lab.records.methods import METHODS, with_heads
 from scalednl.models import create_model
@@ -35,11 +35,11 @@ class Variant:
         network = network.to(device)
         return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
-    def _config(self) -> NonLocalConfig | None:
+    def _config(self) -> StackConfig | None:
         if not self.heads:
             return None
         how = METHODS[self.method]
-        return NonLocalConfig(
+        block = BlockConfig(
             attention=how.attention,
             order=how.order,
             memory=how.memory,
@@ -47,6 +47,7 @@ class Variant:
             init="he",
             norm_init=1.0,
         )
+        return StackConfig(block)
 
 
 PLAIN = Variant("no blocks", 0)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from scalednl.config import NonLocalConfig
+from scalednl.config import BlockConfig, StackConfig
 from scalednl.errors import CommandError, UsageError
 from scalednl.lab.config.generated import PairsConfig, RecallConfig
 from scalednl.lab.config.limits import check_at_least
@@ -25,15 +25,17 @@ REQUIRED = ("recipe", "data", "model", "block", "epochs", "batch", "lr", "seed")
 """What every file has; options that came later have defaults"""
 LATER = ("center", "reference_pixels")
 """Options of a block that came after the first records: their default does not count in a cell"""
-_FROM_ONE = ("epochs", "batch", "accumulate", "limit", "test_limit", "test_last")
-_FROM_ZERO = ("recalibrate", "lr", "momentum", "weight_decay", "label_smoothing")
+MOVED = ("blocks", "stage")
+"""Options that older files have inside `block`"""
+_FROM_ONE = ("stage", "epochs", "batch", "accumulate", "limit", "test_limit", "test_last")
+_FROM_ZERO = ("blocks", "recalibrate", "lr", "momentum", "weight_decay", "label_smoothing")
 
 
 @dataclass(frozen=True)
 class Experiment:
     """A network trained on a data set by a recipe, from a seed.
 
-    Two experiments that differ only in `block` start from the same backbone and see the same
+    Two experiments that differ only in their blocks start from the same backbone and see the same
     batches, so their seeds pair.
     """
 
@@ -41,8 +43,12 @@ class Experiment:
     """The recipe that it was made from"""
     data: str = "cifar10"
     model: str = "preresnet56"
-    block: NonLocalConfig = field(default_factory=NonLocalConfig)
-    """The stack of non-local blocks; `blocks=0` is the plain network"""
+    block: BlockConfig = field(default_factory=BlockConfig)
+    """Options of the non-local blocks"""
+    blocks: int = 3
+    """How many blocks, back to back; 0 is the plain network"""
+    stage: int = 2
+    """Before the last residual block of which stage they go, counted from 1"""
     position: bool | None = None
     """The fixed position encoding before the stack; None: on if there are blocks"""
     epochs: int = 164
@@ -121,7 +127,7 @@ class Experiment:
             raise ValueError(f"{missing[0]} is missing")
         # Older files hold options of `pairs` for every data set.
         unused = GENERATED.keys() - {values.get("data")}
-        used = {name: value for name, value in values.items() if name not in unused}
+        used = _moved({name: value for name, value in values.items() if name not in unused})
         given = _flat(used)
         large = [n for n, value in given.items() if isinstance(value, int) and abs(value) >= 2**63]
         if large:
@@ -157,8 +163,10 @@ class Experiment:
         if not self.recalibrate:
             del values["recalibrate"]
         if self.position is None:
-            values["position"] = self.block.blocks > 0
-        if self.block.blocks == 0:
+            values["position"] = self.blocks > 0
+        # Cells count the number of blocks and their stage where the first records have them.
+        values["block"] |= {name: values.pop(name) for name in MOVED}
+        if self.blocks == 0:
             del values["block"]
         else:
             del values["block"]["order"], values["block"]["memory"]
@@ -172,6 +180,11 @@ class Experiment:
         return _letters(values)
 
     @property
+    def stack(self) -> StackConfig:
+        """The blocks and their place, for `scalednl.create_model`."""
+        return StackConfig(self.block, self.blocks, self.stage)
+
+    @property
     def generated(self) -> PairsConfig | RecallConfig | None:
         """Options of the data set, if it is a generated one."""
         return getattr(self, self.data) if self.data in GENERATED else None
@@ -181,6 +194,16 @@ class Experiment:
         mine, theirs = _flat(asdict(self)), _flat(asdict(other))
         changed = [key for key in mine if mine[key] != theirs[key]]
         return [f"{key} is {theirs[key]}, not {mine[key]}" for key in changed]
+
+
+def _moved(values: dict[str, Any]) -> dict[str, Any]:
+    """The values of a file, those of older files in today's places."""
+    block = values["block"]
+    if not isinstance(block, dict):
+        return values
+    outside = {name: block[name] for name in MOVED if name in block and name not in values}
+    inside = {name: value for name, value in block.items() if name not in outside}
+    return {**values, "block": inside, **outside}
 
 
 def _letters(values: dict[str, Any]) -> str:

@@ -46,7 +46,7 @@ def train_all(out: Path, threads: int | None, console: Console) -> Trained:
                 return Trained([], outcome.signal)
     if not console.is_terminal:
         console.print(_table(runs, wide=_is_wide(console)))
-    return Trained([folder.path for experiment, folder in runs.values() if experiment.block.blocks])
+    return Trained([folder.path for experiment, folder in runs.values() if experiment.blocks])
 
 
 @contextmanager

@@ -5,7 +5,7 @@ A step is counted as three forward passes: one forward, two for the gradients of
 
 from functools import lru_cache
 
-from scalednl.config import NonLocalConfig
+from scalednl.config import BlockConfig, StackConfig
 from scalednl.lab.config import Experiment
 from scalednl.lab.config.data_sets import DATA_SETS
 from scalednl.lab.paper.tables import printed
@@ -21,7 +21,7 @@ measured 16 G with PreResNet-56 and 22 G with PreResNet-20"""
 
 
 @lru_cache(maxsize=1024)
-def multiply_adds(name: str, block: NonLocalConfig, size: tuple[int, int], classes: int) -> int:
+def multiply_adds(name: str, stack: StackConfig, size: tuple[int, int], classes: int) -> int:
     """Multiply-adds of one forward pass of one image; `size` is its height and width."""
     shape = network_shape(name)
     total = shape.stem_kernel**2 * 3 * shape.stem_channels * size[0] * size[1]
@@ -34,8 +34,8 @@ def multiply_adds(name: str, block: NonLocalConfig, size: tuple[int, int], class
             outputs = shape.widths[index - 1]
             total += _residual((width, planes, outputs), before, size[0] * size[1])
             width = outputs
-        if index == block.stage:
-            total += block.blocks * _attention(block, width, size[0] * size[1])
+        if index == stack.stage:
+            total += stack.count * _attention(stack.block, width, size[0] * size[1])
     return total + width * classes
 
 
@@ -50,7 +50,7 @@ def _residual(channels: tuple[int, int, int], before: int, after: int) -> int:
     return inner + shortcut
 
 
-def _attention(block: NonLocalConfig, channels: int, pixels: int) -> int:
+def _attention(block: BlockConfig, channels: int, pixels: int) -> int:
     """One non-local block, in the order that it would choose."""
     setting = BlockState(
         channels,
@@ -61,6 +61,7 @@ def _attention(block: NonLocalConfig, channels: int, pixels: int) -> int:
         biased=biased(block.bias),
         batch_norm=False,
         training=False,
+        center=block.center,
     )
     order = block.order
     if order == "auto" and block.attention == "softmax":
@@ -80,7 +81,7 @@ def image_multiply_adds(experiment: Experiment) -> int:
     """Multiply-adds of one image, forward."""
     options, facts = experiment.generated, DATA_SETS[experiment.data]
     size = (facts.input_side,) * 2 if options is None else (options.height, options.width)
-    return multiply_adds(experiment.model, experiment.block, size, num_classes(experiment))
+    return multiply_adds(experiment.model, experiment.stack, size, num_classes(experiment))
 
 
 def num_classes(experiment: Experiment) -> int:
@@ -108,5 +109,5 @@ def paper_gpu_rate() -> float:
     """
     table = printed("table3_heads")
     milliseconds = dict(zip(table["heads"], table["scaled"]["train_step_ms"], strict=True))[0]
-    plain = multiply_adds("preresnet56", NonLocalConfig(blocks=0), (32, 32), 10)
+    plain = multiply_adds("preresnet56", StackConfig(count=0), (32, 32), 10)
     return PASSES * plain * printed("training")["cifar"]["batch"] / (milliseconds / 1000)

@@ -90,7 +90,7 @@ def _experiment(scale: Scale, setting: PaperSetting) -> Experiment | None:
     if setting.network in scale.norm_init:
         options.setdefault("norm_init", scale.norm_init[setting.network])
     if setting.embed_share > 1:
-        channels = network_shape(network).widths[recipe.block.stage - 1]
+        channels = network_shape(network).widths[recipe.stage - 1]
         options["embed_channels"] = channels // setting.embed_share
     block = replace(recipe.block, heads=setting.heads, **options)
     return replace(recipe, **changes, block=block, position=None if position else position)
@@ -100,7 +100,10 @@ def run_name(experiment: Experiment) -> str:
     """A run's folder: the recipe, what is changed of it, and the seed."""
     recipe = recipes()[experiment.recipe]
     words = [] if experiment.model == recipe.model else [experiment.model]
-    mine, usual = asdict(experiment.block), asdict(recipe.block)
+    mine, usual = (
+        {**asdict(one.block), "blocks": one.blocks, "stage": one.stage}
+        for one in (experiment, recipe)
+    )
     for name, value in mine.items():
         if value != usual[name]:
             words.append(f"{name}-{value}".lower())

@@ -7,6 +7,9 @@ from scalednl.lab.config import Experiment
 from scalednl.lab.console import counted
 from scalednl.lab.records.runs import RunRecord
 from scalednl.lab.stats import Contrast, Summary, contrast, paired, summarise
+from scalednl.options import Center
+
+CENTERS: dict[Center, str] = {"keys": "centred keys", "keys+mean": "centred keys plus the mean"}
 
 
 @dataclass(frozen=True)
@@ -55,23 +58,28 @@ def _last_errors(runs: Sequence[RunRecord]) -> dict[int, float]:
 def as_softmax(experiment: Experiment) -> Experiment | None:
     """The same training with softmax blocks; None for one without scaled blocks."""
     block = experiment.block
-    if block.attention != "scaled" or not block.blocks:
+    if block.attention != "scaled" or not experiment.blocks:
         return None
-    return replace(experiment, block=replace(block, attention="softmax", scale=True, order="auto"))
+    block = replace(
+        block, attention="softmax", scale=True, center=None, reference_pixels=None, order="auto"
+    )
+    return replace(experiment, block=block)
 
 
 def describe_block(experiment: Experiment) -> str:
     """The blocks of an experiment in a few words."""
     block = experiment.block
-    if not block.blocks:
+    if not experiment.blocks:
         return "no blocks, position only" if experiment.position else "no blocks"
     words: list[str] = [block.attention]
     words += [f"{block.view} only"] if block.view != "base" else []
-    words += [counted(block.blocks, "block")]
+    words += [counted(experiment.blocks, "block")]
     words += [counted(block.heads, "head")]
     words += [f"{block.embed_channels} embedding channels"] if block.embed_channels else []
     words += [f"init {block.init}"] if block.init is not None else []
     words += ["no scaling factor"] if not block.scale else []
+    words += [CENTERS[block.center]] if block.center else []
+    words += [f"reference pixels {block.reference_pixels}"] if block.reference_pixels else []
     words += [f"softmax scale {block.softmax_scale}"] if block.softmax_scale != "embed" else []
     words += [f"batch norm starts at {block.norm_init:g}"] if block.norm_init != 1 else []
     words += ["no position"] if experiment.position is False else []

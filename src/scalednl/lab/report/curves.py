@@ -32,7 +32,7 @@ class Figure:
 
 def attention_of(experiment: Experiment) -> str:
     """The kind of attention, which decides colour and order."""
-    return experiment.block.attention if experiment.block.blocks else "plain"
+    return experiment.block.attention if experiment.blocks else "plain"
 
 
 def colour_of(attention: str) -> str:

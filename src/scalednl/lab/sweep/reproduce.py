@@ -116,7 +116,7 @@ def reproduce(names: Sequence[str], options: ReproduceOptions | None = None) -> 
 def needs_attention(plan: "Plan", run: "PlannedRun") -> bool:
     """Whether a chosen figure shows what the blocks of this run attend to."""
     shown = {artefact.name for artefact in plan.chosen if artefact.shows_maps}
-    return run.experiment.block.blocks > 0 and not shown.isdisjoint(run.artefacts)
+    return run.experiment.blocks > 0 and not shown.isdisjoint(run.artefacts)
 
 
 def _check_data(plan: "Plan", root: Path | None) -> None:

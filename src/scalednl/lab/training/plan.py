@@ -46,8 +46,8 @@ class RunPlan:
     def __str__(self) -> str:
         experiment, block = self.experiment, self.experiment.block
         stack = "no blocks"
-        if block.blocks:
-            blocks = counted(block.blocks, f"{block.attention} block")
+        if experiment.blocks:
+            blocks = counted(experiment.blocks, f"{block.attention} block")
             stack = f"{blocks} of {counted(block.heads, 'head')}"
         rows = {
             "experiment": f"{experiment.recipe}, seed {experiment.seed}",

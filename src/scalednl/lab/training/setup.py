@@ -56,7 +56,7 @@ def initial_model(experiment: Experiment, num_classes: int) -> ResidualNetwork:
     state = torch.get_rng_state()
     torch.manual_seed(derive_seed(experiment.seed, "init"))
     try:
-        return create_model(experiment.model, num_classes, experiment.block, experiment.position)
+        return create_model(experiment.model, num_classes, experiment.stack, experiment.position)
     except ValueError as error:
         raise UsageError(str(error)) from error
     finally:
@@ -81,7 +81,7 @@ def load_pretrained(model: ResidualNetwork, experiment: Experiment) -> None:
     except ValueError as error:
         raise CommandError(str(error)) from error
     assert model.config is not None
-    if config.nonlocal_ is not None and config.nonlocal_.blocks:
+    if config.blocks is not None and config.blocks.count:
         raise CommandError(
             f"{path} has blocks of its own: fine-tuning starts from a network without blocks"
         )
