@@ -1,9 +1,11 @@
 """The declared plan of the evidence."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from scalednl.lab.paper.artefacts import artefacts
+from scalednl.lab.paper.claims import claims
 from scalednl.lab.paper.evidence import declared_plan, evidence_lines
 from scalednl.lab.paper.scales import SCALES
 
@@ -17,10 +19,21 @@ def test_the_declared_plan_is_the_one_in_the_repository() -> None:
 
 
 def test_every_training_of_a_line_exists_at_the_lite_scale() -> None:
-    """No line silently loses a training; those with none say what they wait for."""
+    """No line silently loses a training, and none is without."""
     for line in evidence_lines():
         assert len(line.artefact.trainings(SCALES["lite"])) == len(line.cells)
-        assert line.cells or "waits" in line.decides
+        assert line.cells
+
+
+def test_centred_keys_are_compared_with_the_scaled_blocks_of_line_1() -> None:
+    """Line 7 differs from line 1's scaled training in its keys alone; its claim has both."""
+    lite = SCALES["lite"]
+    lines = {line.number: line.artefact.trainings(lite) for line in evidence_lines()}
+    (_, centred), scaled = lines[7][0], lines[1][2][1]
+    assert replace(scaled, block=replace(scaled.block, center="keys")) == centred
+    (claim,) = (claim for claim in claims() if claim.name == "centred-keys-help")
+    assert not claim.is_primary
+    assert (scaled, centred) in [experiments for _, experiments in claim.at(lite)]
 
 
 def test_no_training_is_declared_twice() -> None:

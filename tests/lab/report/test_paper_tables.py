@@ -44,6 +44,26 @@ def test_a_miniature_stands_below_the_paper_and_names_what_it_replaces(tmp_path:
     assert missing.ours is None
 
 
+def test_only_scaled_blocks_have_centred_keys(tmp_path: Path) -> None:
+    """A training with centred keys is not compared with softmax blocks; one without is."""
+    usual = "scaled, 1 block, 4 heads"
+    columns = {
+        "keys as they are": (usual, True),
+        "centred keys": (f"{usual}, centred keys", False),
+        "centred keys + mean": (f"{usual}, centred keys plus the mean", False),
+    }
+    for column in columns:
+        experiment = cell_experiment("control_centred_keys", "scaled", column)
+        write_cell(tmp_path, experiment, [20.0, 22.0])
+    write_cell(tmp_path, cell_experiment("table3_heads", "softmax", "4 heads"), [30.0, 31.0])
+    (row,) = _table(tmp_path, "control_centred_keys").groups[-1].rows
+    for column, said in columns.items():
+        cell = row.cells[column]
+        assert cell is not None
+        assert cell.ours is not None
+        assert (cell.trains, cell.ours.difference is not None) == said
+
+
 def test_inferred_settings_have_a_mark_and_its_reason(tmp_path: Path) -> None:
     """Every mark of a cell is explained, and every explanation is used."""
     for name, artefact in artefacts().items():

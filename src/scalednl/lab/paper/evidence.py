@@ -1,7 +1,8 @@
 """The declared plan of the evidence on real images: which trainings, how many, in which order.
 
 Declared before the first run: the lines and their seeds (`evidence.json`), the numbers of seeds at
-which results may be looked at, and the smallest differences that matter (`paper.rules`). A line's
+which results may be looked at, and the smallest differences that matter (`paper.rules`). Line 7 was
+declared without its training, which was added with the option that it waited for. A line's
 first seeds come before its last ones, and all of a line before the next, so that the plan can stop
 anywhere.
 """

@@ -17,6 +17,8 @@ from scalednl.lab.report.printed_numbers import noise_caption
 MARKS = "†‡§¶"
 """Marks of inferred settings, in the order of their footnotes"""
 FIGURE2 = "figure2_embedding_channels"
+SCALED_ONLY = frozenset({"scale", "center", "reference_pixels"})
+"""Options that softmax blocks do not have"""
 
 
 @dataclass(frozen=True)
@@ -153,9 +155,9 @@ def _row(artefact: Artefact, cell: Cell, experiment: Experiment) -> TableRow:
 
 
 def _softmax(cell: Cell, scale: Scale) -> Experiment | None:
-    """The training of the same cell with softmax blocks, for cells of scaled ones."""
+    """The training of the same cell with softmax blocks; None where these have no such option."""
     setting = cell.setting
-    if setting.attention != "scaled" or ("scale", False) in setting.options:
+    if setting.attention != "scaled" or not SCALED_ONLY.isdisjoint(dict(setting.options)):
         return None
     return scale.experiment(replace(setting, attention="softmax"))
 
