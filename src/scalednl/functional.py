@@ -99,7 +99,7 @@ def nonlocal_block(
         norm=norm,
     )
     parts = _parts(weights, {} if biases is None else biases, norm, dims)
-    tensors = (x, keys, *weights, *(part.bias for part in parts[:4]))
+    tensors = (x, keys, *weights, *(part.bias for part in parts.convolutions()))
     state = block_state(
         parts,
         (channels, embed),

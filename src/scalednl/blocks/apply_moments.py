@@ -9,7 +9,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from scalednl.blocks.folding import NORMS, Norm, check_count, is_plain, update_running_statistics
 from scalednl.blocks.forward import Parts
 from scalednl.ops.gram.forward import apply_matrix, branch_statistics, normalised, range_scale
-from scalednl.ops.gram.mixing import mixing_matrix
+from scalednl.ops.gram.mixing import Mixing, mixing_matrix
 from scalednl.ops.layout import Maps, full_precision, pixel_rows, rows_to_maps
 from scalednl.ops.masks import Mask
 from scalednl.ops.moments import Moments
@@ -44,7 +44,8 @@ def add_moments(
         mixing = mixing_matrix(keys, w.divided(scale))
         if isinstance(out_bias := parts.out.bias, Tensor):
             bias = (out_bias.to(dtype) / scale).expand(x.shape[0], -1)
-            mixing = mixing._replace(shift=bias if mixing.shift is None else mixing.shift + bias)
+            shift = bias if mixing.shift is None else mixing.shift + bias
+            mixing = Mixing(mixing.matrix, mixing.half, mixing.core, shift)
         matrix, constant = mixing.matrix, mixing.shift
         if norm is not None:
             if of_batch:
@@ -52,7 +53,7 @@ def add_moments(
                 if isinstance(keys.pixels, Tensor):
                     count = keys.pixels.sum()
                 check_count(x, count)
-                mean, var = branch_statistics(mixing, keys)[:2]
+                mean, var, *_ = branch_statistics(mixing, keys)
                 if update_norm:
                     statistics = mean * scale, var * scale.square()
                     update_running_statistics(norm, *statistics, count)

@@ -131,7 +131,7 @@ def add_rank_one(
     """x + norm(u + out_bias), u by the rank-one order from theta(queries) and phi(keys)."""
     if folds_in_evaluation(norm):
         weight, out_bias = (v.to(w.out.dtype) for v in with_norm(w.out, out_bias, norm))
-        w, norm = w._replace(out=weight), None
+        w, norm = w.with_out(weight), None
     rows = (pixel_rows(theta(queries)), pixel_rows(phi(keys)), pixel_rows(keys))
     u = rank_one_branch(*rows, w, None if key_mask is None else key_mask.flatten(1))
     u = rows_to_maps(u, x.shape[2:])
@@ -159,7 +159,7 @@ def add_gram(
     """
     if folds_in_evaluation(norm):
         weight, out_bias = with_norm(w.out, out_bias, norm)
-        w, norm = w._replace(out=weight), None
+        w, norm = w.with_out(weight), None
     if norm is None and mask is None:
         return gram_mix(x, w, out_bias, keys=keys, key_mask=key_mask, residual=True, memory=memory)
     # Batch norm learns nothing from an empty batch, and an out bias is lost in its mean.

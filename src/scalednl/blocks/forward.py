@@ -31,16 +31,20 @@ class Parts(NamedTuple):
     out: folding.Part
     norm: Callable[[Tensor], Tensor] | None
 
+    def convolutions(self) -> tuple[folding.Part, folding.Part, folding.Part, folding.Part]:
+        """All parts but the norm."""
+        return self.theta, self.phi, self.g, self.out
+
     def weight(self) -> Tensor | None:
         """One weight, to see its dtype and device; None where modules without weights are used."""
-        for part in self[:4]:
+        for part in self.convolutions():
             if isinstance(weight := getattr(part, "weight", None), Tensor):
                 return weight
         return None
 
     def projections(self, options: dict[str, Any], keys: Count) -> Projections:
         """The matrices of the convolutions, and the factor for this many keys."""
-        theta, phi, g, out = (part.weight.flatten(1) for part in self[:4])  # type: ignore[operator]
+        theta, phi, g, out = (part.weight.flatten(1) for part in self.convolutions())  # type: ignore[operator]
         heads = options["heads"]
         count = keys.clamp_min(1) if isinstance(keys, Tensor) else keys
         return Projections(
@@ -78,7 +82,7 @@ def block_state(
 
     `widths` are its channels and embedding channels; `norm_training` None is the norm's own mode.
     """
-    convs, norm, weight = parts[:4], parts.norm, parts.weight()
+    convs, norm, weight = parts.convolutions(), parts.norm, parts.weight()
     C, E = widths
     names = zip(CONVOLUTIONS, convs, strict=True)
     return BlockState(

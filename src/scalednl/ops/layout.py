@@ -79,7 +79,15 @@ def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
 def autocasts(x: Tensor) -> bool:
     """Whether autocast is on for the device of x."""
     device = x.device.type
-    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    return _has_autocast(device) and torch.is_autocast_enabled(device)
+
+
+def _has_autocast(device: str) -> bool:
+    return torch.amp.is_autocast_available(device)
+
+
+# torch 2.8 cannot compile the question itself; `assume_constant_result` would load the compiler.
+_has_autocast._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def multiplies_in_half(x: Tensor) -> bool:

@@ -29,8 +29,6 @@ from scalednl.ops.layout import Maps, Rows, autocasts, full_precision, pixel_row
 from scalednl.ops.masks import pixel_column
 from scalednl.options import Memory
 
-# torch 2.6 cannot tell export from compilation.
-_is_exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
 _mix: Callable[..., Rows] = GramMix.apply
 _mix_normalised: Callable[..., tuple[Rows, Vector, Vector]] = GramMixNormalised.apply
 
@@ -52,11 +50,11 @@ def gram_mix(
     rows = pixel_rows(x)
     key_rows = None if keys is None else pixel_rows(keys)
     exist = None if key_mask is None else pixel_column(key_mask)
-    by_hand = w.linear and _first_order(rows, key_rows, *w[:4], constant)
+    by_hand = w.is_linear() and _first_order(rows, key_rows, *w.weights(), constant)
     with full_precision(x):
         if by_hand:
             mixed = _mix(
-                *(rows, key_rows, *w[:4], constant, exist),
+                *(rows, key_rows, *w.weights(), constant, exist),
                 *(w.factor, w.heads, w.center, residual, memory == "lean"),
             )
         else:
@@ -81,11 +79,11 @@ def gram_mix_normalised(
     """
     rows = pixel_rows(x)
     exist = None if mask is None else pixel_column(mask)
-    by_hand = w.linear and _first_order(rows, *w[:4], gamma, beta)
+    by_hand = w.is_linear() and _first_order(rows, *w.weights(), gamma, beta)
     with full_precision(x):
         if by_hand:
             z, mean, var = _mix_normalised(
-                *(rows, *w[:4], gamma, beta, exist),
+                *(rows, *w.weights(), gamma, beta, exist),
                 *(w.factor, w.heads, w.center, eps, memory == "lean"),
             )
         else:
@@ -101,7 +99,7 @@ def _first_order(x: Tensor, *others: Tensor | None) -> bool:
     False when compiling under autocast: torch runs a compiled backward under the autocast of its
     forward, whatever was switched off inside, and the hand-written backward relies on float32.
     """
-    if _is_exporting() or torch._C._are_functorch_transforms_active():
+    if torch.compiler.is_exporting() or torch._C._are_functorch_transforms_active():
         return False
     if torch.compiler.is_compiling() and autocasts(x):
         return False

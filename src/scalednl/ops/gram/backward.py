@@ -95,7 +95,7 @@ class GramMix(torch.autograd.Function):
             wide = w.to(scatter.dtype)
             half = None
             if matrix is None:
-                matrix, half = mixing_matrix(keys, wide)[:2]
+                matrix, half, *_ = mixing_matrix(keys, wide)
             grad = dense_rows(grad)
             d_matrix = _product_over_pixels(grad, rows)
             keys_at = 0 if key_rows is None else 1
@@ -117,7 +117,8 @@ class GramMix(torch.autograd.Function):
                 add_mixed_(d_rows, dense_rows(rows), on_keys.to(rows.dtype))
             if ctx.needs_input_grad[6]:
                 d_constant = grad.sum((0, 1), dtype=scatter.dtype).to(constant.dtype)
-        return d_rows, d_keys, *_for_weights(w, d), d_constant, *[None] * 6
+        d_weights = _for_weights(w, d.theta, d.phi, d.g, d.out)
+        return d_rows, d_keys, *d_weights, d_constant, *[None] * 6
 
 
 class GramMixNormalised(torch.autograd.Function):
@@ -184,8 +185,8 @@ class GramMixNormalised(torch.autograd.Function):
             wide = w.to(scatter.dtype).divided(scale)
             if matrix is None:
                 mixing = mixing_matrix(keys, wide)
-                matrix, half = mixing[:2]
-                image_mean, spread = branch_statistics(mixing, keys)[2:]
+                matrix, half, *_ = mixing
+                *_, image_mean, spread = branch_statistics(mixing, keys)
             if exist is not None and centred is None:
                 centred = centre_rows(rows, exist)[1]
             grad = dense_rows(grad)
@@ -221,11 +222,11 @@ class GramMixNormalised(torch.autograd.Function):
                     branch = mix_rows(grad, on_grad, added)
                     add_mixed_(branch, centred.to(rows.dtype), on_x)
                     d_rows = grad.addcmul(branch, exist.to(grad.dtype))
-            if d.out is not None:
-                d = d._replace(out=d.out / scale)
+            d_out = None if d.out is None else d.out / scale
             d_gamma = None if gamma is None else n.gamma.to(gamma.dtype)
             d_beta = None if beta is None else n.beta.to(beta.dtype)
-        return d_rows, *_for_weights(w, d), d_gamma, d_beta, *[None] * 6
+        d_weights = _for_weights(w, d.theta, d.phi, d.g, d_out)
+        return d_rows, *d_weights, d_gamma, d_beta, *[None] * 6
 
 
 class _NormGradients(NamedTuple):
@@ -326,9 +327,9 @@ def _symmetric(stack: Stack) -> Matrices:
     return matrices.mT.clone(memory_format=torch.contiguous_format).add_(matrices)
 
 
-def _for_weights(w: Projections, d: MixingGradients) -> Gradients:
+def _for_weights(w: Projections, *gradients: Tensor | None) -> Gradients:
     """The gradients of theta, phi, g and out, each in its weight's dtype."""
-    pairs = zip(w[:4], d[:4], strict=True)
+    pairs = zip(w.weights(), gradients, strict=True)
     return tuple(None if v is None or t is None else v.to(t.dtype) for t, v in pairs)
 
 

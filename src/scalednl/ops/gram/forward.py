@@ -91,7 +91,7 @@ def mix_forward(
 ) -> Mixed:
     """u = P x, or x + P x + constant with `residual`; key rows that do not exist must be 0."""
     w = w.to(accumulation_dtype(rows.dtype))
-    if w.biased or w.center is not None:
+    if w.has_bias() or w.center is not None:
         keys = centred_moments(key_rows, exist)[0]
     else:
         keys = gram_moments(key_rows)

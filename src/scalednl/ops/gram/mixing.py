@@ -47,24 +47,43 @@ class Projections(NamedTuple):
     """One number for all images, or one per image"""
     center: Center | None = None
 
-    @property
-    def biased(self) -> bool:
+    def weights(self) -> tuple[Weight, Weight, Weight, Float[Tensor, "channels embed"]]:
+        """The maps without their biases."""
+        return self.theta, self.phi, self.g, self.out
+
+    def has_bias(self) -> bool:
         """Whether theta, phi or g has a bias."""
         return not (self.theta_bias is None is self.phi_bias is self.g_bias)
 
-    @property
-    def linear(self) -> bool:
+    def is_linear(self) -> bool:
         """Whether u = P x without a constant, so that the hand-written backward applies."""
-        return not self.biased and self.center != "keys+mean"
+        return not self.has_bias() and self.center != "keys+mean"
+
+    def with_out(self, out: Float[Tensor, "channels embed"]) -> "Projections":
+        """The same maps with another `out`."""
+        return Projections(
+            *(self.theta, self.phi, self.g, out),
+            *(self.theta_bias, self.phi_bias, self.g_bias),
+            heads=self.heads,
+            factor=self.factor,
+            center=self.center,
+        )
 
     def divided(self, scale: Float[Tensor, ""]) -> "Projections":
         """The maps of a block whose branch is that of this one, divided by `scale`."""
-        return self._replace(out=self.out / scale)
+        return self.with_out(self.out / scale)
 
     def to(self, dtype: torch.dtype) -> "Projections":
         """The same maps in another dtype."""
-        parts = (v.to(dtype) if isinstance(v, Tensor) else v for v in self)
-        return Projections(*parts)  # type: ignore[arg-type]
+        biases = (self.theta_bias, self.phi_bias, self.g_bias)
+        theta, phi, g = (None if bias is None else bias.to(dtype) for bias in biases)
+        return Projections(
+            *(self.theta.to(dtype), self.phi.to(dtype), self.g.to(dtype), self.out.to(dtype)),
+            *(theta, phi, g),
+            heads=self.heads,
+            factor=self.factor.to(dtype) if isinstance(self.factor, Tensor) else self.factor,
+            center=self.center,
+        )
 
 
 class KeyMoments(NamedTuple):
