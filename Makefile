@@ -5,19 +5,20 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help setup peers demo test check soak format bench results clean
+.PHONY: help setup peers demo test check floor soak format bench results clean
 
 help:
 	@echo "make demo    set up, then train, measure and write a page (3 minutes after the set-up)"
 	@echo "make test    set up, then run every test"
 	@echo "make check   set up, then format check, lint, types and every test"
+	@echo "make floor   set up $(FLOOR_VENV), then test the library with the oldest versions (15 minutes)"
 	@echo "make soak    set up, then kill a training 20 times and workers of 200 runs (10 minutes)"
 	@echo "make bench   set up, then run every benchmark and judge the project's goals (25 minutes)"
 	@echo "make results write the page, tables and figures of results/ from its records"
 	@echo "make format  rewrite the code in the house's format"
 	@echo "make peers   set up, then install other packages that tests and benchmarks use"
 	@echo "make setup   create $(VENV) and install everything; quick when nothing changed"
-	@echo "make clean   remove $(VENV) and caches"
+	@echo "make clean   remove $(VENV), $(FLOOR_VENV) and caches"
 
 setup: $(INSTALLED)
 
@@ -49,8 +50,8 @@ demo: setup
 
 # One worker per core, one thread per worker; files stay together, for what their tests share.
 WORKERS ?= auto
-TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 \
-	--dist loadfile --no-loadscope-reorder
+PYTEST := -m pytest -n $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+TEST := OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST)
 
 test: setup
 	$(TEST)
@@ -60,6 +61,23 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(MAKE) --no-print-directory test
+
+# The oldest versions that pyproject.toml allows; every other package as in constraints.txt.
+FLOOR := torch==2.8.0 jaxtyping==0.2.36 safetensors==0.4.3
+FLOOR_VENV := .venv-floor
+FLOOR_TESTS := tests/ops tests/blocks tests/models tests/inspection tests/test_functional.py \
+	tests/test_traced.py
+
+floor: $(FLOOR_VENV)/.installed
+	OMP_NUM_THREADS=1 $(FLOOR_VENV)/bin/python $(PYTEST) $(FLOOR_TESTS)
+
+$(FLOOR_VENV)/.installed: pyproject.toml constraints.txt Makefile
+	@test -x $(FLOOR_VENV)/bin/python || $(PYTHON) -m venv $(FLOOR_VENV)
+	@echo "Installing $(FLOOR), which may bring several gigabytes of CUDA packages ..."
+	@grep -vE '^(torch|torchvision|jaxtyping|safetensors)==' constraints.txt > $(FLOOR_VENV)/constraints.txt
+	@$(FLOOR_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
+		-c $(FLOOR_VENV)/constraints.txt $(FLOOR) -e '.[lab,dev,export]'
+	@touch $@
 
 soak: setup
 	SCALEDNL_KILLS=20 $(BIN)/python -m pytest tests/lab/training/test_processes.py
@@ -90,4 +108,4 @@ results: setup
 	$(BIN)/python -m scripts.results
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build
+	rm -rf $(VENV) $(FLOOR_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build
