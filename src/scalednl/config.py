@@ -34,6 +34,35 @@ class BlockConfig:
 
     What depends on the channels, such as whether `heads` divides them, is checked when the block is
     made.
+
+    Args:
+        attention: "scaled", "softmax" or "mean".
+        view: what A sees of theta and phi: "base", only their "magnitude", or only their
+            "direction" (of a zero vector: 0).
+        heads: into how many groups the embedding channels are split.
+        embed_channels: E in total; None is C. The paper's Figure 2 reduces it.
+        init: "he", or a standard deviation; None is "he", for softmax 0.01. 0.0 is a dead block.
+        order: "auto" picks the cheapest from the shape; otherwise "quadratic", "associative",
+            "gram" (base view) or "rank_one" (magnitude view), for softmax "fused" or "quadratic";
+            a `Choice` also fixes whether batch norm folds. `plan` explains what is chosen. May be
+            set later; an order that a replaced or hooked module rules out counts as "auto".
+        bias: give all four convolutions biases, or those that are named, such as
+            ("theta", "phi", "g"); the authors' release has none.
+        norm: batch norm after out.
+        norm_init: its weight at the start. 0, as in the authors' release, makes a new block the
+            identity, which protects a pretrained network and slows a fresh one: there use 1.
+        scale: False drops 1/sqrt(N) from "scaled", to reproduce the divergence.
+        softmax_scale: t: "embed" 1/sqrt(d), "channels" 1/sqrt(C), "learned" (one per head,
+            starting at 1/sqrt(d)) or a number. Unit vectors keep logits within t, so softmax over
+            directions is tested fairly only with a temperature.
+        key_pool: max-pool the keys by 2, "before" or "after" phi and g; the release does not.
+        memory: "lean" keeps few bytes for backward and recomputes the rest. May be set later.
+        center: "keys" subtracts from phi its mean over the keys, so that rows of A sum to 0 and a
+            vector added to all keys changes nothing, as with softmax; "keys+mean" adds 1/N to A, so
+            that they sum to 1 and y contains the mean of g. None, the paper's form, does neither.
+        reference_pixels: R: A has sqrt(R / d) / N in the place of 1 / sqrt(N d), which is the same
+            at N = R keys and does not grow with the size of the map. A number; or "running", the
+            number seen in training, for use in evaluation; or None, the paper's form.
     """
 
     attention: Attention = "scaled"

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,9 @@ from scalednl.ops.layout import HALVES, autocasts
 from scalednl.ops.masks import check_mask
 from scalednl.ops.planner import Choice
 from scalednl.options import MEMORIES, check_name, check_order, orders_of
+
+if TYPE_CHECKING:
+    from scalednl.blocks.nonlocal_block import NonLocalBlock
 
 FIXED = (
     *("channels", "embed_channels", "heads", "attention", "view", "key_pool", "scale"),
@@ -35,6 +38,25 @@ def check_input(name: str, x: Tensor, channels: int, dims: int, dtype: torch.dty
         hint = ", or run under torch.autocast" if castable else ""
         raise ValueError(
             f"x is {x.dtype} but the block's weights are {dtype}: call block.to(x.dtype){hint}"
+        )
+
+
+def check_call(
+    block: "NonLocalBlock",
+    x: Tensor,
+    mask: Tensor | None = None,
+    keys: Tensor | None = None,
+    key_mask: Tensor | None = None,
+) -> None:
+    """Raise unless the block can be called with these."""
+    name = type(block).__name__
+    check_input(name, x, block.channels, block.dims, block.dtype)
+    if not (mask is None is keys is key_mask):
+        check_keys_and_masks(
+            *(name, x, keys, mask, key_mask),
+            channels=block.channels,
+            key_pool=block.key_pool,
+            norm=block.norm,
         )
 
 

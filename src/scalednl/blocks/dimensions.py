@@ -2,6 +2,7 @@
 
 from scalednl.blocks.forward import POOL_KERNELS
 from scalednl.blocks.nonlocal_block import NonLocalBlock
+from scalednl.config import BlockConfig
 
 
 class NonLocal1d(NonLocalBlock):
@@ -25,5 +26,8 @@ class NonLocal3d(NonLocalBlock):
     pool_kernel = POOL_KERNELS[3]
 
 
+_options = (BlockConfig.__doc__ or "").partition("Args:")[2].strip()
 for _block in (NonLocal1d, NonLocal2d, NonLocal3d):
-    _block.__doc__ = f"{_block.__doc__}\n\n    {NonLocalBlock.__doc__}"
+    _block.__doc__ = (
+        f"{_block.__doc__}\n\n    {NonLocalBlock.__doc__}\n    Options:\n        {_options}\n"
+    )

@@ -10,12 +10,8 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 from scalednl.blocks.apply_moments import add_moments
-from scalednl.blocks.checks import (
-    check_assignment,
-    check_input,
-    check_keys_and_masks,
-    warn_of_dead_block,
-)
+from scalednl.blocks.attention_options import attention_options
+from scalednl.blocks.checks import check_assignment, check_call, warn_of_dead_block
 from scalednl.blocks.folding import MODULES, KeyMaps, KeyMask
 from scalednl.blocks.forward import Parts, block_state, embed, forward
 from scalednl.blocks.init import draw, made_norm, reset_as_made, reset_log, reset_norm, start
@@ -25,7 +21,7 @@ from scalednl.blocks.tracing import fx_node, refuse_torchscript
 from scalednl.config import BlockConfig
 from scalednl.ops.attention import attention_map
 from scalednl.ops.costs import BlockState
-from scalednl.ops.layout import Maps, accumulation_dtype
+from scalednl.ops.layout import Maps
 from scalednl.ops.masks import Mask
 from scalednl.ops.moments import Moments
 from scalednl.ops.planner import Choice, Plan
@@ -61,38 +57,13 @@ class NonLocalBlock(nn.Module):
 
     Args:
         channels: C, the channels of x.
-        attention: "scaled", "softmax" or "mean".
-        view: what A sees of theta and phi: "base", only their "magnitude", or only their
-            "direction" (of a zero vector: 0).
-        heads: into how many groups the embedding channels are split.
-        embed_channels: E in total; None is C. The paper's Figure 2 reduces it.
-        init: "he", or a standard deviation; None is "he", for softmax 0.01. 0.0 is a dead block.
-        order: "auto" picks the cheapest from the shape; otherwise "quadratic", "associative",
-            "gram" (base view) or "rank_one" (magnitude view), for softmax "fused" or "quadratic";
-            a `Choice` also fixes whether batch norm folds. `plan` explains what is chosen. May be
-            set later; an order that a replaced or hooked module rules out counts as "auto".
-        bias: give all four convolutions biases, or those that are named, such as
-            ("theta", "phi", "g"); the authors' release has none.
-        norm: batch norm after out.
         norm_layer: a function of the channels that makes another norm, such as nn.SyncBatchNorm or
             lambda channels: nn.GroupNorm(8, channels).
-        norm_init: its weight at the start. 0, as in the authors' release, makes a new block the
-            identity, which protects a pretrained network and slows a fresh one: there use 1.
-        scale: False drops 1/sqrt(N) from "scaled", to reproduce the divergence.
-        softmax_scale: t: "embed" 1/sqrt(d), "channels" 1/sqrt(C), "learned" (one per head,
-            starting at 1/sqrt(d)) or a number. Unit vectors keep logits within t, so softmax over
-            directions is tested fairly only with a temperature.
-        key_pool: max-pool the keys by 2, "before" or "after" phi and g; the release does not.
-        memory: "lean" keeps few bytes for backward and recomputes the rest. May be set later.
-        center: "keys" subtracts from phi its mean over the keys, so that rows of A sum to 0 and a
-            vector added to all keys changes nothing, as with softmax; "keys+mean" adds 1/N to A, so
-            that they sum to 1 and y contains the mean of g. None, the paper's form, does neither.
-        reference_pixels: R: A has sqrt(R / d) / N in the place of 1 / sqrt(N d), which is the same
-            at N = R keys and does not grow with the size of the map. A number; or "running", the
-            number seen in training, for use in evaluation; or None, the paper's form.
         device: where the weights are made, as in torch.nn; from "meta", `to_empty` and then
             `reset_parameters` start the block.
         dtype: that of the weights.
+
+    All other options are those of `scalednl.BlockConfig`; order and memory may be set later.
 
     Where the weights alone decide, theta, phi, g, out and norm are not called. Hooks on them are
     respected, by calling them; hooks on all modules at once (register_module_forward_hook) are not,
@@ -140,10 +111,9 @@ class NonLocalBlock(nn.Module):
             reference_pixels=reference_pixels,
         )
         self.channels, self.embed_channels, self.heads = channels, width, heads
-        self.attention, self.view, self.scale = attention, view, scale
-        self.softmax_scale, self.key_pool = softmax_scale, key_pool
-        self.center, self.reference_pixels = center, reference_pixels
-        self.init, self.norm_init = init, norm_init
+        self.attention, self.view, self.scale, self.key_pool = attention, view, scale, key_pool
+        self.softmax_scale, self.center, self.init = softmax_scale, center, init
+        self.reference_pixels, self.norm_init = reference_pixels, norm_init
         self.order, self.memory = order, memory
 
         factory: dict[str, Any] = {"device": device, "dtype": dtype}
@@ -160,10 +130,8 @@ class NonLocalBlock(nn.Module):
         if softmax_scale == "learned":
             self.log_softmax_scale = nn.Parameter(torch.empty(heads, **factory))
         self.running_pixels: Tensor | None
-        running = None
-        if reference_pixels == "running":
-            running = torch.zeros((), dtype=torch.int64, device=device)
-        self.register_buffer("running_pixels", running)
+        seen = torch.zeros((), dtype=torch.int64, device=device)
+        self.register_buffer("running_pixels", seen if reference_pixels == "running" else None)
         warn_of_dead_block(init)
         self._start()
 
@@ -210,8 +178,8 @@ class NonLocalBlock(nn.Module):
         self._check(x, **given)
         options = self.attention_options()
         if self.running_pixels is not None and self.training:
-            shape, seen = (x.shape, mask) if keys is None else (keys.shape, key_mask)
-            note_pixels(self.running_pixels, shape, self.key_pool, seen)
+            seen = (x.shape, mask) if keys is None else (keys.shape, key_mask)
+            note_pixels(self.running_pixels, self.key_pool, *seen)
         return forward(
             x,
             self._parts,
@@ -236,32 +204,7 @@ class NonLocalBlock(nn.Module):
         A learned temperature is the tensor that it is now, one number per head, and the running
         number of pixels, in evaluation, a tensor too.
         """
-        temperature: float | Tensor | None = None
-        if self.log_softmax_scale is not None:
-            temperature = self.log_softmax_scale.exp()
-        elif self.softmax_scale == "channels":
-            temperature = self.channels**-0.5
-        elif isinstance(self.softmax_scale, (int, float)):
-            temperature = float(self.softmax_scale)
-        return {
-            "heads": self.heads,
-            "attention": self.attention,
-            "view": self.view,
-            "scale": self.scale,
-            "softmax_scale": temperature,
-            "center": self.center,
-            "reference_pixels": self._reference(),
-        }
-
-    def _reference(self) -> float | Tensor | None:
-        """R of the attention now; None is the number of keys."""
-        running = self.running_pixels
-        if running is None:
-            return None if self.reference_pixels is None else float(self.reference_pixels)
-        # In training the reference is the map itself, as batch norm's statistics are its own.
-        if self.training:
-            return None
-        return running.to(accumulation_dtype(self.dtype or torch.float32))
+        return attention_options(self)
 
     def attention_map(
         self,
@@ -368,10 +311,10 @@ class NonLocalBlock(nn.Module):
     def extra_repr(self) -> str:
         """The options that differ from a plain scaled block, after those that always matter."""
         words = [f"{self.channels}, attention={self.attention!r}, heads={self.heads}"]
-        words.append(f"order={str(self.order)!r}")
+        words += [f"order={str(self.order)!r}"]
         usual = {"view": "base", "key_pool": None, "scale": True, "softmax_scale": "embed"}
-        usual |= {"center": None, "reference_pixels": None}
-        for name, value in {**usual, "embed_channels": self.channels, "memory": "auto"}.items():
+        usual |= {"memory": "auto", "center": None, "reference_pixels": None}
+        for name, value in {**usual, "embed_channels": self.channels}.items():
             if getattr(self, name) != value:
                 words.append(f"{name}={getattr(self, name)!r}")
         return ", ".join(words)
@@ -380,24 +323,10 @@ class NonLocalBlock(nn.Module):
         check_assignment(self, name, value)
         super().__setattr__(name, value)
 
-    def _check(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        keys: Tensor | None = None,
-        key_mask: Tensor | None = None,
-    ) -> None:
+    def _check(self, x: Tensor, **given: Tensor | None) -> None:
         if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
             refuse_torchscript(self)
-        name = type(self).__name__
-        check_input(name, x, self.channels, self.dims, self.dtype)
-        if not (mask is None is keys is key_mask):
-            check_keys_and_masks(
-                *(name, x, keys, mask, key_mask),
-                channels=self.channels,
-                key_pool=self.key_pool,
-                norm=self.norm,
-            )
+        check_call(self, x, **given)
 
     def __prepare_scriptable__(self) -> NoReturn:
         refuse_torchscript(self)
@@ -407,12 +336,7 @@ class NonLocalBlock(nn.Module):
         return Parts(self.theta, self.phi, self.g, self.out, self.norm)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        lost = {}
-        if self.attention == "softmax":
-            lost["log_softmax_scale"] = f"softmax_scale={self.softmax_scale!r}, not 'learned'"
-        if self.attention == "scaled":
-            lost["running_pixels"] = f"reference_pixels={self.reference_pixels!r}, not 'running'"
-        load_optional(self, lost, super()._load_from_state_dict, state_dict, prefix, *args)
+        load_optional(self, super()._load_from_state_dict, state_dict, prefix, *args)
 
     if TYPE_CHECKING:
 

@@ -7,31 +7,35 @@ with it keeps its own where none is given.
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from scalednl.blocks.forward import key_space
 from scalednl.ops.layout import pixel_count
 from scalednl.options import KeyPool
+
+if TYPE_CHECKING:
+    from scalednl.blocks.nonlocal_block import NonLocalBlock
 
 MOMENTUM = 0.1
 """Weight of the newest batch in the running number of pixels, as in batch norm"""
 
 
 def load_optional(
-    block: nn.Module,
-    lost: dict[str, str],
+    block: "NonLocalBlock",
     load: Callable[..., None],
     state_dict: dict[str, Any],
     prefix: str,
     *args: Any,
 ) -> None:
-    """Load a state_dict whose optional entries may be missing or left over.
-
-    `lost` has a sentence for each entry whose loss changes the function.
-    """
+    """Load a state_dict whose optional entries may be missing or left over."""
+    lost = {}
+    if block.attention == "softmax":
+        lost["log_softmax_scale"] = f"softmax_scale={block.softmax_scale!r}, not 'learned'"
+    if block.attention == "scaled":
+        lost["running_pixels"] = f"reference_pixels={block.reference_pixels!r}, not 'running'"
     own = {name: getattr(block, name) for name in ("log_softmax_scale", "running_pixels")}
     for name, value in own.items():
         given = state_dict.pop(prefix + name, None) if value is None else None
@@ -50,7 +54,7 @@ def load_optional(
 
 @torch.no_grad()
 def note_pixels(
-    running: Tensor, shape: Sequence[int], key_pool: KeyPool | None, key_mask: Tensor | None
+    running: Tensor, key_pool: KeyPool | None, shape: Sequence[int], key_mask: Tensor | None
 ) -> None:
     """Take the number of keys of an image into its running mean; 0 has seen none.
 
