@@ -165,7 +165,8 @@ class BlockAttention:
         if self.key_mask is None:
             return (self.factors if self.mask is None else self._factors(None)).at(image, head)
         one = slice(image, image + 1)
-        found = replace(self, theta=self.theta[one], phi=self.phi[one], g=self.g[one])
+        theta, phi, g = self.theta[one], self.phi[one], self.g[one]
+        found = replace(self, theta=theta, phi=phi, g=g, mask=None, key_mask=None)
         return found._factors(self.key_mask[image]).at(0, head)
 
     def _check(self, what: str, value: int, count: int) -> None:
