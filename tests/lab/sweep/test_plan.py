@@ -40,12 +40,12 @@ def _begin(path: Path, experiment: Experiment, status: str = "interrupted") -> R
 def test_shared_cells_are_one_run(tmp_path: Path) -> None:
     """All tables together need fewer runs than one by one; each knows who needs it; seeds count."""
     every = _plan(tmp_path, "all").runs
-    assert len({run.name for run in every}) == len({run.path for run in every}) == len(every) == 56
+    assert len({run.name for run in every}) == len({run.path for run in every}) == len(every) == 60
     base = next(run for run in every if run.name == "pairs-scaled-heads-1-4000x4-seed1")
     assert {"table1_importance", "table2_initialization", "table3_heads"} <= set(base.artefacts)
     assert {run.experiment.seed for run in every} == {0, 1}
     three = make_plan(find_artefacts(["all"]), SCALES["smoke"], tmp_path, seeds=3)
-    assert len(three.runs) == 84
+    assert len(three.runs) == 90
 
 
 def test_fine_tuning_waits_for_the_pretraining_of_its_seed(tmp_path: Path) -> None:
