@@ -16,7 +16,7 @@ def test_everything_traced() -> None:
         env={**os.environ, "SCALEDNL_SHAPE_CHECKS": "0"},
         capture_output=True,
         text=True,
-        timeout=900,
+        timeout=1800,
         check=False,
     )
     print(run.stdout[-8000:], run.stderr[-2000:])
