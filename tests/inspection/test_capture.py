@@ -272,7 +272,25 @@ def test_the_attention_of_a_padded_image_is_its_own(options: dict[str, Any]) -> 
         _ = padded[0].factors
 
 
-@pytest.mark.parametrize("options", [{}, {"attention": "softmax"}, {"center": "keys"}])
+@pytest.mark.parametrize("view", ["base", "magnitude", "direction"])
+@pytest.mark.parametrize("center", [None, "keys", "keys+mean"])
+def test_biased_keys_that_do_not_exist(center: Any, view: Any) -> None:
+    """A bias of phi, which hidden keys have too, enters neither maps nor their means."""
+    block = scalednl.NonLocal2d(8, heads=2, bias=True, center=center, view=view)
+    block = randomise(block).double().eval()
+    x, mask = torch.randn(2, 8, 4, 5).double(), torch.rand(2, 4, 5) > 0.4
+    with capture_attention(block) as seen:
+        block(x, mask=mask)
+    truth = block.attention_map(x, mask=mask).detach()
+    for image, valid in enumerate(mask.flatten(1)):
+        found, a = seen[0].map(image, 1), truth[image, 1]
+        assert_close(found[valid], a[valid], 1e-10)
+        assert_close(seen[0].column_mean(image, 1), a[valid].mean(0), 1e-10)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"attention": "softmax"}, {"center": "keys"}, {"center": "keys", "bias": True}]
+)
 def test_attention_to_other_keys_is_captured(options: dict[str, Any]) -> None:
     """The captured map is block.attention_map with the same keys and masks."""
     block = randomise(scalednl.NonLocal2d(8, heads=2, **options)).double().eval()

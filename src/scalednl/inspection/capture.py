@@ -92,7 +92,8 @@ class BlockAttention:
             f = width**-0.5 if options["softmax_scale"] is None else options["softmax_scale"]
         factor = torch.as_tensor(f, dtype=self.phi.dtype, device=self.phi.device).detach()
         factor = factor.expand(self.phi.shape[:2])
-        phi = apply_view(self.phi, view)
+        phi = self.phi if exist is None else self.phi.masked_fill(~exist[:, None], 0)
+        phi = apply_view(phi, view)
         if center is not None:
             phi = centred(phi, count, None if exist is None else exist[None, None, None])
         return Factors(
@@ -136,8 +137,11 @@ class BlockAttention:
         return self._one(image, head).chunks()
 
     def column_mean(self, image: int, head: int) -> Float[Tensor, "keys"]:
-        """mean_i A_ij: what each key gets on average over the queries."""
-        return self._one(image, head).column_mean()
+        """mean_i A_ij: what each key gets on average over the queries that exist."""
+        found = self._one(image, head)
+        if self.mask is not None and self.mask[image].any():
+            found = replace(found, theta=found.theta[self.mask[image]])
+        return found.column_mean()
 
     def query_index(self, query: Position) -> int:
         """The number of a pixel of the map of queries."""
@@ -165,7 +169,7 @@ class BlockAttention:
         if self.key_mask is None:
             return (self.factors if self.mask is None else self._factors(None)).at(image, head)
         one = slice(image, image + 1)
-        theta, phi, g = self.theta[one], self.phi[one], self.g[one]
+        theta, phi, g = (v[one] for v in (self.theta, self.phi, self.g))
         found = replace(self, theta=theta, phi=phi, g=g, mask=None, key_mask=None)
         return found._factors(self.key_mask[image]).at(0, head)
 

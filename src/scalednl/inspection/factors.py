@@ -26,7 +26,7 @@ class Factors:
 
     theta and phi are as the attention sees them: of length 1 for the view "magnitude", unit vectors
     for "direction", phi minus its mean where keys are centred. `mean_added` says whether A has 1 /
-    keys in addition. Keys outside `exist` do not exist: their columns are 0.
+    keys in addition. Keys outside `exist` do not exist: their phi and their columns are 0.
     """
 
     theta: Float[Tensor, "*maps queries seen"]
@@ -70,17 +70,20 @@ class Factors:
         return a if hidden is None else a.masked_fill(hidden, 0)
 
     @property
-    def added(self) -> float:
-        """What every entry has in addition to f theta_i . phi_j."""
+    def added(self) -> float | KeyMean:
+        """What the column of every key has in addition to f theta_i . phi_j."""
         if not self.mean_added:
             return 0.0
-        return 1 / max(1, self.keys if self.exist is None else int(self.exist.sum()))
+        if self.exist is None:
+            return 1 / self.keys
+        return self.exist.to(self.phi.dtype) / self.exist.sum().clamp_min(1)
 
     def as_product(self) -> "Factors":
         """The same maps without softmax as a product alone: what is added is one more channel."""
         if not self.mean_added:
             return self
-        more = self.phi.new_full((*self.phi.shape[:-1], 1), self.added)
+        added = torch.as_tensor(self.added, dtype=self.phi.dtype, device=self.phi.device)
+        more = added.expand(self.phi.shape[:-1])[..., None]
         ones = self.theta.new_ones((*self.theta.shape[:-1], 1)) / self.factor[..., None, None]
         return Factors(
             torch.cat([self.theta, ones], -1), torch.cat([self.phi, more], -1), self.factor, False
@@ -125,11 +128,13 @@ class Factors:
         return replace(self, theta=theta, phi=phi, factor=factor)
 
     def row_mean(self) -> Float[Tensor, "*maps queries"]:
-        """mean_j A_ij: without softmax f theta_i . mean(phi), with softmax 1 / keys."""
+        """mean_j A_ij over all columns: f theta_i . mean(phi), with softmax 1 / keys."""
+        some = float(self.exist is None or bool(self.exist.any()))
         if self.softmax:
-            return self.theta.new_full(self.theta.shape[:-1], 1 / self.keys)
+            return self.theta.new_full(self.theta.shape[:-1], some / self.keys)
         mean = self.phi.mean(-2, keepdim=True) * self.factor[..., None, None]
-        return (self.theta @ mean.mT).squeeze(-1) + self.added
+        # What is added to a row sums to 1.
+        return (self.theta @ mean.mT).squeeze(-1) + self.mean_added * some / self.keys
 
     def column_mean(self) -> KeyMean:
         """mean_i A_ij, what each key gets on average: without softmax f mean(theta) . phi_j."""
