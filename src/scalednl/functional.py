@@ -26,6 +26,7 @@ from scalednl.options import (
     check_center,
     check_name,
     check_order,
+    check_reference,
     orders_of,
 )
 
@@ -92,6 +93,7 @@ def nonlocal_block(
         check_name("key_pool", key_pool, KEY_POOLS)
     check_order(order, orders_of(attention, view, key_pool=key_pool))
     check_center(center, attention)
+    check_reference(reference_pixels, attention, scale)
     check_keys_and_masks(
         *("nonlocal_block", x, keys, mask, key_mask),
         channels=channels,

@@ -130,6 +130,21 @@ def check_reference_pixels(value: object, attention: str, scale: bool) -> None:
                 f'reference_pixels={value!r} is unknown: use a number of pixels, "running" or None'
             )
         check_positive("reference_pixels", value)
+    _check_factor(value, attention, scale)
+
+
+def check_reference(value: object, attention: str, scale: bool) -> None:
+    """The same for functions, which take any positive number, or a tensor instead of "running"."""
+    if value is None:
+        return
+    if isinstance(value, (str, bool, int, float)) and not (_is_number(value) and value > 0):
+        raise ValueError(
+            f"reference_pixels={value!r} must be a number above 0, a tensor of such numbers or None"
+        )
+    _check_factor(value, attention, scale)
+
+
+def _check_factor(value: object, attention: str, scale: bool) -> None:
     if attention != "scaled" or not scale:
         raise ValueError(
             f"reference_pixels={value!r} replaces the 1/sqrt(N) of attention='scaled'; "

@@ -23,6 +23,7 @@ from scalednl.options import (
     check_attention_options,
     check_center,
     check_order,
+    check_reference,
     orders_of,
 )
 
@@ -162,6 +163,7 @@ def _seen(
 ) -> _Seen:
     check_attention_options(theta.shape[1], heads, attention, view, scale)
     check_center(center, attention)
+    check_reference(reference_pixels, attention, scale)
     width = theta.shape[1] // heads
     queries = apply_view(split_heads(pixel_rows(theta), heads), view)
     keys = apply_view(split_heads(pixel_rows(shown(phi, key_mask)), heads), view)

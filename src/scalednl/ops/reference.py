@@ -13,7 +13,14 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from scalednl.options import Attention, Center, View, check_attention_options, check_center
+from scalednl.options import (
+    Attention,
+    Center,
+    View,
+    check_attention_options,
+    check_center,
+    check_reference,
+)
 
 Embedding = Float[Tensor, "batch embed pixels"]
 KeyEmbedding = Float[Tensor, "batch embed keys"]
@@ -50,6 +57,7 @@ def attention_map(
     """
     check_attention_options(theta.shape[1], heads, attention, view, scale)
     check_center(center, attention)
+    check_reference(reference_pixels, attention, scale)
     options: dict[str, Any] = {
         "heads": heads,
         "attention": attention,
