@@ -57,6 +57,51 @@ def test_tiles_are_cut_out_of_the_whole(options: dict[str, object], training: bo
         assert_close(ours, truth, 1e-10)
 
 
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"bias": True, "center": "keys+mean"},
+        {"center": "keys", "norm": False},
+        {"reference_pixels": "running"},
+    ],
+    ids=str,
+)
+def test_masked_tiles_are_cut_out_of_the_masked_image(
+    options: dict[str, object], training: bool
+) -> None:
+    """Also where nothing of a tile exists, NaN in the padding reaching no gradient or statistic."""
+    block, whole = (_block(**options).train(training) for _ in range(2))
+    for weights in (block, whole):
+        weights.load_state_dict(block.state_dict())
+        if weights.running_pixels is not None:
+            weights.running_pixels.fill_(50)
+    mask = torch.rand(SHAPE[0], *SHAPE[2:]) > 0.4
+    mask[:, :5, 1:8] = False
+    mask[0, 9:] = False
+    x = torch.randn(SHAPE, dtype=torch.float64).masked_fill(~mask[:, None], torch.nan)
+    x.requires_grad_()
+    tiles = list(zip(_tiles(x), [m[:, 0] for m in _tiles(mask[:, None])], strict=True))
+    moments = scalednl.Moments()
+    for tile, part in tiles:
+        moments.merge(scalednl.Moments().update(tile, part))
+    z = _joined(
+        [
+            block.apply_moments(tile, moments, mask=part, update_norm=index == 0)
+            for index, (tile, part) in enumerate(tiles)
+        ]
+    )
+    results = []
+    for found, weights in ((z, block), (whole(x, mask=mask), whole)):
+        valid = found.movedim(1, -1)[mask]
+        slopes = torch.autograd.grad(valid.square().sum(), [x, *weights.parameters()])
+        results.append((valid, *slopes))
+    assert_close_all(results[0], results[1], 1e-9)
+    for ours, truth in zip(block.buffers(), whole.buffers(), strict=True):
+        assert_close(ours.double(), truth.double(), 1e-10)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_lower_precision(dtype: torch.dtype) -> None:
     """Tiles in float32 or bfloat16 under autocast give what the whole image gives."""

@@ -257,47 +257,6 @@ def test_half_precision(dtype: torch.dtype, choice: Choice, kind: str) -> None:
     assert_close(found, truth, 0.05)
 
 
-@pytest.mark.parametrize("kind", ["hooked", "sync", "frozen"])
-def test_other_batch_norms_see_the_mask(kind: str) -> None:
-    """A norm that must be called gets the pixels that exist; a frozen one is applied as it is."""
-    block = _block({}, Choice("gram"))
-    x, mask = _maps(), _mask()
-    truth = reference_block(block, x, mask=mask)
-    norm = block.norm
-    assert isinstance(norm, nn.BatchNorm2d)
-    if kind == "hooked":
-        norm.register_forward_hook(lambda *_: None)
-    elif kind == "sync":
-        sync = nn.SyncBatchNorm(6).double()
-        sync.load_state_dict(norm.state_dict())
-        block.norm = sync.eval()
-        truth = reference_block(block, x, mask=mask)
-    else:
-        block.norm = _Frozen(norm)
-        norm.eval()
-        truth = reference_block(_replaced(block, norm), x, mask=mask)
-        block.norm = _Frozen(norm)
-    assert_close(block(x, mask=mask), truth, 1e-10)
-
-
-class _Frozen(nn.Module):
-    """As in detection: fixed statistics, not a subclass of torch's norm."""
-
-    def __init__(self, norm: nn.BatchNorm2d) -> None:
-        super().__init__()
-        self.inner = [norm]
-        for name in ("running_mean", "running_var"):
-            self.register_buffer(name, getattr(norm, name))
-
-    def forward(self, u: Tensor) -> Tensor:
-        return self.inner[0].eval()(u)
-
-
-def _replaced(block: scalednl.NonLocal2d, norm: nn.Module) -> scalednl.NonLocal2d:
-    block.norm = norm
-    return block
-
-
 @pytest.mark.usefixtures("unchecked_shapes")
 @pytest.mark.parametrize(
     ("given", "said"),
@@ -356,12 +315,47 @@ def test_the_map_with_masks_and_keys() -> None:
         block.attention_map(x, key_mask=key_mask)
 
 
-def test_other_keys_are_planned_with_their_number() -> None:
-    """The plan counts queries and keys apart; gram is not folded, the norm's pixels being x's."""
-    block = scalednl.NonLocal2d(64)
-    plan = block.plan((1, 64, 32, 32), key_shape=(1, 64, 128, 128))
-    assert (plan.pixels, plan.keys) == (1024, 16384)
-    assert "16384 keys" in str(plan)
-    assert plan.choice == block.choice((1, 64, 32, 32), (1, 64, 128, 128)) == Choice("gram")
-    few = block.plan((1, 64, 2, 2), key_shape=(1, 64, 1, 2))
-    assert few.order == "quadratic"
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(("options", "choice"), CASES[-14:], ids=_name)
+def test_x_as_its_own_keys(options: Options, choice: Choice, masked: bool) -> None:
+    """block(x, keys=x) is block(x) in values, gradients and statistics."""
+    block, same = (_block(options, choice) for _ in range(2))
+    same.load_state_dict(block.state_dict())
+    x, mask = _maps(), _mask() if masked else None
+    found = []
+    for weights, given in ((block, {}), (same, {"keys": x, "key_mask": mask})):
+        z = weights(x, mask=mask, **given)
+        found.append((z, *torch.autograd.grad(z.square().mean(), [x, *weights.parameters()])))
+    assert_close_all(found[1], found[0], 1e-9)
+    for ours, truth in zip(same.buffers(), block.buffers(), strict=True):
+        assert_close(ours.double(), truth.double(), 1e-9)
+
+
+@pytest.mark.parametrize("memory", ["auto", "lean"])
+@pytest.mark.parametrize("center", [None, "keys"])
+def test_any_one_input_may_need_a_gradient(center: str | None, memory: str) -> None:
+    """x, other keys or a single parameter alone gets the gradient that it has among all."""
+    block = _block({"center": center, "memory": memory}, Choice("gram"))
+    x, keys, mask, key_mask = _maps(), _maps(space=OTHER), _mask(), _mask(OTHER)
+
+    def call() -> Tensor:
+        return block(x, keys=keys, mask=mask, key_mask=key_mask).square().mean()
+
+    inputs = [x, keys, *block.parameters()]
+    every = torch.autograd.grad(call(), inputs)
+    for index, (one, truth) in enumerate(zip(inputs, every, strict=True)):
+        for other in inputs:
+            other.requires_grad_(other is one)
+        assert_close(torch.autograd.grad(call(), one)[0], truth, 1e-10, str(index))
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(("options", "choice"), CASES[-14:], ids=_name)
+def test_no_images(options: Options, choice: Choice, training: bool) -> None:
+    """An empty batch goes forward and backward, with masks and with other keys."""
+    block = _block(options, choice).train(training)
+    x = _maps(batch=0)
+    nothing = torch.zeros(0, *SPACE, dtype=torch.bool)
+    for given in ({"mask": nothing}, {"keys": x}, {"keys": x, "key_mask": nothing}):
+        block(x, **given).sum().backward()
+    assert all(buffer.isfinite().all() for buffer in block.buffers())

@@ -1,7 +1,6 @@
 """Corners that once gave a wrong or non-finite result, each with what must hold."""
 
 import copy
-import warnings
 
 import pytest
 import torch
@@ -159,21 +158,6 @@ def test_load_hooks_may_rename_weights() -> None:
     block = _Renaming()
     block.load_state_dict(state)
     assert torch.equal(block.theta.weight, weight)
-
-
-def test_a_learned_temperature_is_never_lost_silently() -> None:
-    """Dropping it between softmax blocks warns; into a scaled block it has no meaning."""
-    learned = scalednl.NonLocal2d(8, attention="softmax", softmax_scale="learned")
-    with pytest.warns(UserWarning, match="log_softmax_scale is dropped"):
-        scalednl.NonLocal2d(8, attention="softmax").load_state_dict(learned.state_dict())
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        scalednl.NonLocal2d(8).load_state_dict(learned.state_dict())
-        learned.load_state_dict(scalednl.NonLocal2d(8).state_dict())
-    with torch.device("meta"):
-        unborn = scalednl.NonLocal2d(8, attention="softmax", softmax_scale="learned")
-    with pytest.raises(RuntimeError, match="log_softmax_scale"):
-        unborn.load_state_dict(scalednl.NonLocal2d(8).state_dict(), assign=True)
 
 
 class _Zero(nn.BatchNorm2d):

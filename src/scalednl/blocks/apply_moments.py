@@ -11,7 +11,7 @@ from scalednl.blocks.forward import Parts
 from scalednl.ops.gram.forward import apply_matrix, branch_statistics, normalised, range_scale
 from scalednl.ops.gram.mixing import Mixing, mixing_matrix
 from scalednl.ops.layout import Maps, full_precision, pixel_rows, rows_to_maps
-from scalednl.ops.masks import Mask
+from scalednl.ops.masks import Mask, shown
 from scalednl.ops.moments import Moments
 
 
@@ -63,7 +63,9 @@ def add_moments(
                 mean, var = norm.running_mean.to(dtype), norm.running_var.to(dtype)
             eps = norm.eps / scale.square()
             matrix, constant = normalised(mixing, mean, var, norm.weight, norm.bias, eps)
-        z = apply_matrix(pixel_rows(x), matrix, constant, residual=True)
+        # A gradient of 0 times NaN where no pixel exists would reach the weights.
+        rows = pixel_rows(shown(x, mask))
+        z = apply_matrix(rows, matrix, constant, residual=True)
     z = rows_to_maps(z, x.shape[2:])
     return z if mask is None else torch.where(mask[:, None], z, x)
 

@@ -15,7 +15,7 @@ from scalednl.blocks.checks import check_assignment, check_call, warn_of_dead_bl
 from scalednl.blocks.folding import MODULES, KeyMaps, KeyMask
 from scalednl.blocks.forward import Parts, block_state, embed, forward
 from scalednl.blocks.init import draw, made_norm, reset_as_made, reset_log, reset_norm, start
-from scalednl.blocks.optional_state import load_optional, note_pixels
+from scalednl.blocks.optional_state import count_keys, load_optional, note_pixels
 from scalednl.blocks.planning import check_planned, choice_of, plan_of
 from scalednl.blocks.tracing import fx_node, refuse_torchscript
 from scalednl.config import BlockConfig
@@ -178,8 +178,8 @@ class NonLocalBlock(nn.Module):
         self._check(x, **given)
         options = self.attention_options()
         if self.running_pixels is not None and self.training:
-            seen = (x.shape, mask) if keys is None else (keys.shape, key_mask)
-            note_pixels(self.running_pixels, self.key_pool, *seen)
+            shape, seen = (x.shape, mask) if keys is None else (keys.shape, key_mask)
+            note_pixels(self.running_pixels, count_keys(shape, self.key_pool, seen))
         return forward(
             x,
             self._parts,
@@ -295,18 +295,22 @@ class NonLocalBlock(nn.Module):
         """z of a tile that attends to every pixel `moments` has seen: as if cut out of the result.
 
         Where `mask` is False, z = x. In training mode batch norm uses the statistics of all those
-        pixels too. They enter its running statistics once per call, unless `update_norm` is False:
-        leave it True for one tile.
+        pixels too. They enter its running statistics, and their number that of
+        reference_pixels="running", once per call, unless `update_norm` is False: leave it True for
+        one tile.
         """
         self._check(x, mask=mask)
         reason = self.state().orders()["gram"]
         if self.key_pool is not None:
             reason = "key_pool would have to pool across the borders of tiles"
-        return add_moments(
+        z = add_moments(
             *(x, moments, self._parts, self.attention_options(), reason),
             mask=mask,
             update_norm=update_norm,
         )
+        if self.running_pixels is not None and self.training and update_norm:
+            note_pixels(self.running_pixels, moments.pixels)
+        return z
 
     def extra_repr(self) -> str:
         """The options that differ from a plain scaled block, after those that always matter."""

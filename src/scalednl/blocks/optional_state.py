@@ -52,17 +52,27 @@ def load_optional(
             missing_keys.remove(prefix + name)
 
 
+def count_keys(
+    shape: Sequence[int], key_pool: KeyPool | None, key_mask: Tensor | None
+) -> int | Tensor:
+    """How many keys maps of this shape have: one number for all images, or one per image."""
+    if key_mask is not None:
+        return key_mask.flatten(1).sum(1)
+    return pixel_count(key_space(tuple(shape[2:]), key_pool))
+
+
 @torch.no_grad()
-def note_pixels(
-    running: Tensor, key_pool: KeyPool | None, shape: Sequence[int], key_mask: Tensor | None
-) -> None:
+def note_pixels(running: Tensor, keys: int | Tensor) -> None:
     """Take the number of keys of an image into its running mean; 0 has seen none.
 
-    Whole numbers, because module.half() would take others out of their range.
+    Images without keys do not count, and a batch of such images changes nothing. Whole numbers,
+    because module.half() would take others out of their range.
     """
-    seen = torch.as_tensor(pixel_count(key_space(tuple(shape[2:]), key_pool)))
-    if key_mask is not None:
-        seen = key_mask.sum() / shape[0]
-    moved = running + (MOMENTUM * (seen.to(running.device) - running)).round().to(running.dtype)
-    first = seen.to(running.device, running.dtype)
-    running.copy_(torch.where(running > 0, moved, first))
+    seen = torch.as_tensor(keys, device=running.device)
+    if isinstance(keys, Tensor):
+        seen = keys.sum() / (keys > 0).sum().clamp_min(1)
+    step = MOMENTUM * (seen - running)
+    # Away from 0: a step below one half would otherwise never be taken.
+    moved = running + (step.abs().ceil() * step.sign()).to(running.dtype)
+    new = torch.where(running > 0, moved, seen.to(running.dtype))
+    running.copy_(torch.where(seen > 0, new, running))

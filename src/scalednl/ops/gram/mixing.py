@@ -228,7 +228,7 @@ def _times_factor(
 ) -> Float[Tensor, "heads rows width"]:
     if not isinstance(w.factor, Tensor):
         return core * w.factor
-    by_image = core.view(w.heads, core.shape[1] // batch, batch, core.shape[2])
+    by_image = core.view(w.heads, w.g.shape[0] // w.heads, batch, core.shape[2])
     return (by_image * per_image(w.factor, 1)).view_as(core)
 
 
