@@ -1,11 +1,10 @@
-"""What every integration shares: options by name, a kept start, a missing package named."""
+"""What every integration shares: options by name, and a kept start."""
 
 import pytest
 from torch import nn
 
 import scalednl
 from scalednl.integrations.framework_block import OPTIONS, FrameworkBlock
-from scalednl.integrations.requirement import require
 from tests.integrations.claims import assert_started
 
 
@@ -37,12 +36,3 @@ def test_init_weights_restores_the_start() -> None:
 def _overwrite(module: nn.Module) -> None:
     for parameter in module.parameters():
         nn.init.ones_(parameter)
-
-
-def test_a_missing_package_is_one_sentence() -> None:
-    """The error names who needs the package and the line to type; other errors pass unchanged."""
-    wanted = "^here needs absent_package, which is not installed: pip install absent-package$"
-    with pytest.raises(ImportError, match=wanted):
-        require("absent_package.layers", used_by="here", install="absent-package")
-    with pytest.raises(ModuleNotFoundError, match=r"No module named 'json\.absent'"):
-        require("json.absent", used_by="here", install="json")

@@ -1,4 +1,4 @@
-"""The gram order against the reference: values, first and second derivatives, transforms."""
+"""The hand-written backward against the reference: first and second derivatives, transforms."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,0 +1,105 @@
+"""The block as a function of its parts: its state, its projections, its keys."""
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import scalednl
+from scalednl.blocks.folding import Pointwise
+from scalednl.blocks.forward import Parts, block_state, embed, forward, key_space, pool
+from scalednl.ops.costs import BlockState
+from scalednl.ops.planner import Choice
+from tests.support import assert_close, randomise, reference_block
+
+OPTIONS: dict[str, Any] = {
+    "heads": 2,
+    "attention": "scaled",
+    "view": "base",
+    "scale": True,
+    "softmax_scale": None,
+    "center": None,
+    "reference_pixels": None,
+}
+
+
+def _block() -> scalednl.NonLocal2d:
+    return randomise(scalednl.NonLocal2d(6, heads=2, bias=True).double())
+
+
+def _parts(block: scalednl.NonLocal2d, plain: bool) -> Parts:
+    """The parts of a block as modules, or as plain weights."""
+    convs = (block.theta, block.phi, block.g, block.out)
+    if not plain:
+        return Parts(block.theta, block.phi, block.g, block.out, block.norm)
+    theta, phi, g, out = (Pointwise(conv.weight, conv.bias) for conv in convs)
+    return Parts(theta, phi, g, out, block.norm)
+
+
+@pytest.mark.parametrize("plain", [True, False], ids=["weights", "modules"])
+@pytest.mark.parametrize("order", ["gram", "associative", "quadratic"])
+def test_parts_are_modules_or_weights(order: str, plain: bool) -> None:
+    """Both give the reference's block."""
+    block = _block().eval()
+    x = torch.randn(2, 6, 4, 5, dtype=torch.float64)
+    choice = Choice(order)  # type: ignore[arg-type]
+    z = forward(x, _parts(block, plain), choice, key_pool=None, memory="auto", **OPTIONS)
+    assert_close(z, reference_block(block, x), 1e-10)
+
+
+def test_the_state_describes_the_parts() -> None:
+    """Biases, a norm that folds, replaced modules and the dtype are seen as they are now."""
+    block = _block()
+
+    def state(parts: Parts, training: bool = True) -> BlockState:
+        fixed: dict[str, Any] = {"dims": 2, "memory": "auto", "training": training}
+        return block_state(parts, (6, 6), 2, "scaled", "base", None, **fixed)
+
+    found = state(_parts(block, False))
+    assert found == state(_parts(block, True)) == block.state()
+    assert found.biased == ("theta", "phi", "g", "out")
+    assert (found.itemsize, found.plain, found.folds) == (8, True, True)
+    block.eval()
+    assert not state(_parts(block, False), False).batch_norm
+    other = _parts(block, False)._replace(theta=nn.Identity(), norm=None)
+    found = state(other)
+    assert not found.plain
+    assert not found.batch_norm
+    assert found.biased == ("phi", "g", "out")
+
+
+def test_the_factor_is_that_of_the_keys() -> None:
+    """1/sqrt(N d) for a number, one per image for a tensor, and never that of no keys."""
+    parts = _parts(_block(), True)
+    assert parts.projections(OPTIONS, 12).factor == pytest.approx((12 * 3) ** -0.5)
+    found = parts.projections(OPTIONS, torch.tensor([12.0, 0.0])).factor
+    assert isinstance(found, Tensor)
+    assert_close(found, torch.tensor([(12 * 3) ** -0.5, 3**-0.5]), 1e-6)
+    reference = parts.projections({**OPTIONS, "reference_pixels": 48.0}, 12).factor
+    assert reference == pytest.approx((48 / 3) ** 0.5 / 12)
+    assert parts.projections({**OPTIONS, "attention": "mean"}, 12).factor == pytest.approx(1 / 12)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_keys_are_pooled_before_or_after(when: str) -> None:
+    """The maximum of x is embedded, or the maximum of the embedding is taken."""
+    block = _block()
+    x, keys = torch.randn(2, 2, 6, 4, 6, dtype=torch.float64)
+    _, phi, g = embed(x, _parts(block, False), when, keys)  # type: ignore[arg-type]
+    for found, conv in ((phi, block.phi), (g, block.g)):
+        pooled = conv(F.max_pool2d(keys, 2)) if when == "before" else F.max_pool2d(conv(keys), 2)
+        assert_close(found, pooled, 1e-12)
+    assert tuple(phi.shape[2:]) == key_space((4, 6), when) == (2, 3)  # type: ignore[arg-type]
+    assert pool(x, None, "before") is x
+
+
+def test_maps_too_small_to_pool() -> None:
+    """They are refused with their sizes and the kernel."""
+    with pytest.raises(
+        ValueError, match=r"pools by \(2, 2\), which a map of \(1, 6\) is too small"
+    ):
+        key_space((1, 6), "before")
+    assert key_space((3, 5, 7), "after") == (3, 2, 3)
+    assert key_space((1, 6), None) == (1, 6)
