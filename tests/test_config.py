@@ -44,6 +44,7 @@ def test_an_unknown_name_in_a_file_fails() -> None:
         )
 
 
+@pytest.mark.usefixtures("unchecked_shapes")
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -8,6 +8,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from scalednl.blocks.folding import NORMS, Norm, check_count, is_plain, update_running_statistics
 from scalednl.blocks.forward import Parts
+from scalednl.ops.costs import BlockState
 from scalednl.ops.gram.forward import apply_matrix, branch_statistics, normalised, range_scale
 from scalednl.ops.gram.mixing import Mixing, mixing_matrix
 from scalednl.ops.layout import Maps, full_precision, pixel_rows, rows_to_maps
@@ -20,16 +21,19 @@ def add_moments(
     moments: Moments,
     parts: Parts,
     options: dict[str, Any],
-    reason: str,
+    state: BlockState,
     *,
     mask: Mask | None = None,
     update_norm: bool,
 ) -> Maps:
     """x + norm(P x + bias of out), where P and the norm's batch are what `moments` has seen.
 
-    `options` are those of the attention; `reason` says why the block cannot use them, or is "".
+    `options` are those of the attention, `state` is the block's.
     """
     norm = parts.norm
+    reason = state.orders()["gram"]
+    if state.key_pool is not None:
+        reason = "key_pool would have to pool across the borders of tiles"
     if reason := reason or _reason_against(norm, moments.reduced):
         raise ValueError(f"apply_moments cannot be used: {reason}")
     assert norm is None or isinstance(norm, _BatchNorm)

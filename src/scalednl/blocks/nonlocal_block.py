@@ -295,16 +295,12 @@ class NonLocalBlock(nn.Module):
         """z of a tile that attends to every pixel `moments` has seen: as if cut out of the result.
 
         Where `mask` is False, z = x. In training mode batch norm uses the statistics of all those
-        pixels too. They enter its running statistics, and their number that of
-        reference_pixels="running", once per call, unless `update_norm` is False: leave it True for
-        one tile.
+        pixels too. They enter its running statistics, and reference_pixels="running", once per
+        call, unless `update_norm` is False: leave it True for one tile.
         """
         self._check(x, mask=mask)
-        reason = self.state().orders()["gram"]
-        if self.key_pool is not None:
-            reason = "key_pool would have to pool across the borders of tiles"
         z = add_moments(
-            *(x, moments, self._parts, self.attention_options(), reason),
+            *(x, moments, self._parts, self.attention_options(), self.state()),
             mask=mask,
             update_norm=update_norm,
         )

@@ -76,10 +76,10 @@ def test_backward_is_that_of_autograd(center: str | None, about_mean: bool, kept
 def test_what_is_linear() -> None:
     """Only without biases and without an added mean is u = P x alone."""
     plain = _weights()
-    assert plain.linear
-    assert _weights(center="keys").linear
-    assert not _weights(center="keys+mean").linear
-    assert not _weights(("g",)).linear
+    assert plain.is_linear()
+    assert _weights(center="keys").is_linear()
+    assert not _weights(center="keys+mean").is_linear()
+    assert not _weights(("g",)).is_linear()
     assert plain.to(torch.float32).theta.dtype == torch.float32
     halved = plain.divided(torch.tensor(2.0).double())
     assert_close(halved.out, plain.out / 2, 1e-12)
