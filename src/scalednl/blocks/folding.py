@@ -193,7 +193,10 @@ def _add_branch(x: Maps, u: Maps, norm: Norm, mask: Mask | None) -> Maps:
         u = norm(u) if mask is None else masked_norm(u, norm, mask)
     if mask is not None:
         # u was made from zeros where no pixel exists, so that nothing there is NaN.
-        u = u * mask[:, None].to(u.dtype)
+        here = mask[:, None].to(u.dtype)
+        if u.dtype == x.dtype:
+            return torch.addcmul(x, u, here)
+        u = u * here
     # Some norms, and the sum with a bias, give float32 for a half-precision u.
     return (x + u).to(x.dtype)
 
