@@ -34,12 +34,16 @@ ORDERED: list[Options] = [
 ]
 CENTRED: list[Options] = [
     {"attention": attention, "view": view, "order": order, "center": center, "bias": bias}
-    for attention in ("scaled", "mean")
+    for attention, bias in (
+        ("scaled", False),
+        ("scaled", True),
+        ("scaled", ("g",)),
+        ("mean", False),
+    )
     for view in VIEWS
     for order, reason in orders_of(attention, view).items()
     if not reason
     for center in CENTERS
-    for bias in (False, True, ("g",))
 ]
 VARIANTS: list[Options] = [
     *ORDERED,

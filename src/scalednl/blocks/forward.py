@@ -132,7 +132,8 @@ def forward(
         key_mask = mask
     else:
         keys = shown(keys, key_mask)
-    out_bias: Any = parts.out.bias
+    # A module that took the place of out may have no bias, nor any weight.
+    out_bias: Any = getattr(parts.out, "bias", None)
     if order == "gram":
         if key_pool is not None:
             keys = pool(x if keys is None else keys, key_pool, "before")
