@@ -11,7 +11,8 @@ import scalednl
 from scalednl.ops.layout import pixel_rows
 from scalednl.ops.planner import Choice
 from scalednl.ops.views import apply_view, split_heads
-from tests.support import assert_close, force, randomise
+from scalednl.options import ATTENTIONS, VIEWS, Attention, View, orders_of
+from tests.support import assert_close, assert_close_all, force, randomise, with_gradients
 
 FOLDED = Choice("gram", True)
 
@@ -77,6 +78,24 @@ def test_directions_of_short_fp16_vectors(size: float) -> None:
     assert (theta != 0).any(-1).all()
     assert (lengths - 1).abs().max() < 2e-3
     assert torch.isfinite(block(x)).all()
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+@pytest.mark.parametrize("view", VIEWS)
+def test_gradients_with_dead_pixels(attention: Attention, view: View) -> None:
+    """Where theta or phi is a zero vector, every order has the gradients of the reference."""
+    x = torch.randn(2, 6, 4, 5, dtype=torch.float64)
+    x[0, :, 1, 1] = x[1, :, 3] = 0
+    x.requires_grad_()
+    grad = torch.randn_like(x)
+    for order, reason in orders_of(attention, view).items():
+        if reason:
+            continue
+        block = scalednl.NonLocal2d(
+            6, heads=2, attention=attention, view=view, order=order, norm_init=1.0
+        ).double()
+        truth = with_gradients(None, block, x, grad)
+        assert_close_all(with_gradients(block, block, x, grad), truth, 1e-10)
 
 
 @pytest.mark.parametrize("view", ["direction", "magnitude"])

@@ -39,8 +39,8 @@ def lengths(split: Heads) -> Float[Tensor, "batch heads pixels 1"]:
 def directions(split: Heads) -> Heads:
     """v / |v| of every row; the direction of a zero vector is 0, and so are its derivatives.
 
-    A small constant under the division would do for the value, but its slope at zero is that
-    constant's inverse: one dead pixel would then throw a gradient of 1e12 at the weights.
+    A zero vector is divided by infinity. Any finite number would do for the value, but its inverse
+    would be the slope there: with 1e-12, one dead pixel sends a gradient of 1e12 to the weights.
     """
     length = lengths(split)
-    return (split / torch.where(length > 0, length, 1)).to(split.dtype)
+    return (split / torch.where(length > 0, length, torch.inf)).to(split.dtype)
