@@ -10,7 +10,7 @@ WITHOUT_TESTS = {
     "lab/data/data_set": "what a data set must define: types alone",
 }
 """Modules that need no tests of their own, and why"""
-ELSEWHERE = {"blocks/tracing": "traced/test_fx", "models/export": "traced/test_export"}
+ELSEWHERE = {"models/export": "traced/test_export"}
 """Modules that cannot be tested where shapes are checked"""
 WHOLE_PROJECT = {
     *("test_base_install", "test_distributed", "test_docs", "test_floor", "test_imports"),

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 import scalednl
+from scalednl.blocks.checks import check_planned
 from scalednl.ops.planner import Choice
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -96,3 +97,24 @@ def test_maps_too_small_to_pool() -> None:
     block = scalednl.NonLocal2d(8, key_pool="before")
     with pytest.raises(ValueError, match=r"pools by \(2, 2\), which a map of \(1, 4\) is too"):
         block(torch.randn(2, 8, 1, 4))
+
+
+@pytest.mark.parametrize(
+    ("shape", "sentence"),
+    [
+        (
+            (2, 8, 4, 0),
+            r"plan takes the shape of an input, such as x.shape, but got \(2, 8, 4, 0\)",
+        ),
+        ((2, 8, 4, 1.5), r"but got \(2, 8, 4, 1.5\)"),
+        ((2, 8, 4), "takes .batch, channels, height, width., but got 3 axes"),
+        ((2, 4, 4, 8), r"got 4 channels: shape \(2, 4, 4, 8\); it takes"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_shapes_that_cannot_be_planned(shape: tuple[int, ...], sentence: str) -> None:
+    """They are refused as an input of that shape would be, for x and for keys."""
+    with pytest.raises(ValueError, match=sentence):
+        check_planned("NonLocal2d", shape, 8, 2)
+    with pytest.raises(ValueError, match=sentence):
+        scalednl.NonLocal2d(8).plan((2, 8, 4, 4), key_shape=shape)

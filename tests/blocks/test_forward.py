@@ -1,5 +1,6 @@
-"""The block as a function of its parts: its state, its projections, its keys."""
+"""The block as a function of its parts: its state, order, options, projections and keys."""
 
+import math
 from typing import Any
 
 import pytest
@@ -8,8 +9,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import scalednl
+from scalednl import functional
 from scalednl.blocks.folding import Pointwise
-from scalednl.blocks.forward import Parts, block_state, embed, forward, key_space, pool
+from scalednl.blocks.forward import (
+    Parts,
+    block_state,
+    choice_of,
+    embed,
+    forward,
+    key_space,
+    plan_of,
+    pool,
+)
 from scalednl.ops.costs import BlockState
 from scalednl.ops.planner import Choice
 from tests.support import assert_close, randomise, reference_block
@@ -103,3 +114,84 @@ def test_maps_too_small_to_pool() -> None:
         key_space((1, 6), "before")
     assert key_space((3, 5, 7), "after") == (3, 2, 3)
     assert key_space((1, 6), None) == (1, 6)
+
+
+def test_other_keys_are_planned_with_their_number() -> None:
+    """The plan counts queries and keys apart; gram is not folded, the norm's pixels being x's."""
+    block = scalednl.NonLocal2d(64)
+    plan = block.plan((1, 64, 32, 32), key_shape=(1, 64, 128, 128))
+    assert (plan.pixels, plan.keys) == (1024, 16384)
+    assert "16384 keys" in str(plan)
+    assert plan.choice == block.choice((1, 64, 32, 32), (1, 64, 128, 128)) == Choice("gram")
+    few = block.plan((1, 64, 2, 2), key_shape=(1, 64, 1, 2))
+    assert few.order == "quadratic"
+
+
+@pytest.mark.parametrize("pool", [None, "before", "after"])
+@pytest.mark.parametrize("key_shape", [None, (2, 16, 12, 20)])
+def test_the_plan_counts_pooled_keys(pool: str | None, key_shape: tuple[int, ...] | None) -> None:
+    """Queries are those of x; keys are those of the map that is attended to, pooled by 2 x 2."""
+    block = scalednl.NonLocal2d(16, key_pool=pool)  # type: ignore[arg-type]
+    state = block.state(other_keys=key_shape is not None)
+    plan = plan_of(state, "auto", (2, 16, 8, 6), key_shape)
+    pixels = 48 if key_shape is None else 240
+    assert (plan.batch, plan.pixels, plan.keys) == (2, 48, pixels // (4 if pool else 1))
+    assert plan.choice == choice_of(state, "auto", (2, 16, 8, 6), key_shape)
+
+
+def test_the_planned_choice_runs() -> None:
+    """Forward takes the order that `choice` names, with other keys and masks too."""
+    block = scalednl.NonLocal2d(8, heads=2, order=Choice("gram", True))
+    shape, key_shape = torch.Size((2, 8, 6, 6)), (2, 8, 9, 5)
+    assert block.choice(shape) == Choice("gram", True)
+    assert block.choice(shape, masked=True) == Choice("gram", True)
+    assert block.choice(shape, key_shape) == Choice("gram"), "other keys are not folded"
+    called = []
+    block.g.register_forward_hook(lambda *_: called.append(True))
+    assert block.choice(shape, key_shape).order in ("associative", "quadratic")
+    block(torch.randn(shape), keys=torch.randn(key_shape))
+    assert called
+
+
+ATTENTION_OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"attention": "softmax"},
+    {"attention": "softmax", "softmax_scale": "channels"},
+    {"attention": "softmax", "softmax_scale": 3},
+    {"attention": "softmax", "softmax_scale": "learned"},
+    {"center": "keys+mean", "view": "direction"},
+    {"reference_pixels": 11},
+    {"reference_pixels": "running"},
+]
+
+
+@pytest.mark.parametrize("options", ATTENTION_OPTIONS, ids=str)
+def test_functional_attention_with_them_is_the_blocks(options: dict[str, Any]) -> None:
+    """y of functional.nonlocal_attention goes through out to the block's branch."""
+    block = randomise(scalednl.NonLocal2d(8, heads=2, norm=False, **options)).double()
+    x = torch.randn(2, 8, 3, 5, dtype=torch.float64)
+    block(x)
+    block.eval()
+    y = functional.nonlocal_attention(*block.embed(x), **block.attention_options())
+    assert_close(x + block.out(y), block(x), 1e-10)
+
+
+def test_the_temperature_is_the_one_of_now() -> None:
+    """1/sqrt(C) by name, a number as it is, and a learned one as a tensor with a gradient."""
+    channels = scalednl.NonLocal2d(16, attention="softmax", softmax_scale="channels")
+    assert channels.attention_options()["softmax_scale"] == 0.25
+    learned = scalednl.NonLocal2d(16, attention="softmax", softmax_scale="learned")
+    assert learned.log_softmax_scale is not None
+    with torch.no_grad():
+        learned.log_softmax_scale.fill_(math.log(5))
+    found = learned.attention_options()["softmax_scale"]
+    assert_close(found, torch.full((4,), 5.0), 1e-6)
+    assert found.requires_grad
+
+
+def test_the_running_number_counts_in_evaluation_alone() -> None:
+    """In training the reference is the map itself."""
+    block = scalednl.NonLocal2d(8, reference_pixels="running")
+    block(torch.randn(2, 8, 4, 5))
+    assert block.attention_options()["reference_pixels"] is None
+    assert float(block.eval().attention_options()["reference_pixels"]) == 20

@@ -1,5 +1,9 @@
 """Every variant of the block against the reference, in training and evaluation."""
 
+import sys
+from pathlib import Path
+from types import FrameType
+
 import pytest
 import torch
 from torch import nn
@@ -281,3 +285,27 @@ def test_hooks_on_convolutions_fire() -> None:
     block(x)
     assert len(seen) == 1
     assert_close(seen[0], block.theta(x), 1e-12)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_reader_of_forward_opens_ten_files(training: bool) -> None:
+    """The functions that one pass of the default block calls are in at most ten files."""
+    block = scalednl.NonLocal2d(16, norm_init=1.0).train(training)
+    x = torch.randn(2, 16, 32, 32)
+    block(x)
+    files: set[str] = set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            files.add(frame.f_code.co_filename)
+
+    sys.setprofile(note)
+    try:
+        block(x)
+    finally:
+        sys.setprofile(None)
+    package = Path(scalednl.__file__).parent
+    opened = {path for name in files if (path := Path(name)).is_relative_to(package)}
+    assert package / "blocks" / "nonlocal_block.py" in opened
+    assert package / "ops" / "gram" / "forward.py" in opened
+    assert len(opened) <= 10, sorted(path.name for path in opened)

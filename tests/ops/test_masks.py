@@ -9,12 +9,11 @@ from scalednl.ops.layout import pixel_rows
 from scalednl.ops.masks import (
     check_mask,
     count_pixels,
-    per_image,
     pixel_column,
     shown,
     shown_rows,
 )
-from tests.support import LAYOUTS, assert_close, laid_out
+from tests.support import LAYOUTS, laid_out
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
@@ -78,16 +77,13 @@ def test_transforms_compute_the_same() -> None:
     assert torch.equal(moved, torch.where(exist, tangent, 0))
 
 
-def test_counts_are_per_image_and_exact_in_half_precision() -> None:
+def test_counts_are_exact_in_half_precision() -> None:
     """300 pixels of a bfloat16 map are 300, which bfloat16 itself does not have."""
     mask = torch.zeros(2, 20, 20, dtype=torch.bool)
     mask[0].view(-1)[:300] = True
     count = count_pixels(mask, torch.bfloat16)
     assert count.tolist() == [300, 0]
     assert count.dtype == torch.float32
-    whole = torch.ones(2, 3, 4)
-    assert_close(whole * per_image(count, 2), torch.tensor([300.0, 0])[:, None, None] * whole, 0)
-    assert per_image(7, 2) == 7
 
 
 @pytest.mark.usefixtures("unchecked_shapes")

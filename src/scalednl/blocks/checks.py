@@ -1,11 +1,15 @@
-"""Checks of a block's input and attributes; errors repeat what was passed and what would work."""
+"""What a block can be given: inputs, attributes, and the values of tracers.
+
+Errors repeat what was passed and what would work.
+"""
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Tensor, nn
+from torch.fx import Proxy
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from scalednl.blocks.masked_norm import Norm, reason_against_mask
@@ -72,6 +76,14 @@ def check_shape(name: str, shape: tuple[int, ...], channels: int, dims: int) -> 
         )
     if any(statically_known_true(size < 1) for size in shape[2:]):
         raise ValueError(f"{name} needs at least one pixel, but got shape {shape}")
+
+
+def check_planned(name: str, shape: Sequence[int], channels: int, dims: int) -> None:
+    """Raise unless `shape` is that of an input of the block `name`, in plain numbers."""
+    sizes = tuple(shape)
+    if not all(isinstance(size, int) and size > 0 for size in sizes):
+        raise ValueError(f"plan takes the shape of an input, such as x.shape, but got {sizes}")
+    check_shape(name, sizes, channels, dims)
 
 
 def check_keys_and_masks(
@@ -149,3 +161,29 @@ def warn_of_dead_block(init: str | float) -> None:
             "sigma = 0 of the paper's Table 2",
             stacklevel=3,
         )
+
+
+def fx_node(module: nn.Module, x: Any, **named: Any) -> Any:
+    """The module's result as one node of the fx graph that x is traced into; None if x is no proxy.
+
+    A proxy has no shape, from which a block picks its order. This works with the tracer of any
+    library (feature extraction, quantisation), because no tracer has to know of it.
+    """
+    if not isinstance(x, Proxy):
+        return None
+    if not (path := x.tracer.path_of_module(module)):  # type: ignore[attr-defined]
+        raise ValueError(
+            f"torch.fx treats a {type(module).__name__} as one node, so it cannot be traced alone: "
+            "trace the network around it, or use torch.export.export"
+        )
+    given = {name: value for name, value in named.items() if value is not None}
+    return x.tracer.create_proxy("call_module", path, (x,), given)
+
+
+def refuse_torchscript(block: nn.Module) -> NoReturn:
+    """Raise with what to use instead of torch.jit."""
+    raise RuntimeError(
+        f"{type(block).__name__} picks its order from the shape of its input, which TorchScript "
+        "(torch.jit.trace, torch.jit.script, torch.onnx.export without dynamo=True) cannot record: "
+        "use torch.export.export, or scalednl.export_model"
+    )

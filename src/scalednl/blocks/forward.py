@@ -1,7 +1,7 @@
 """The block as a function of its parts, which are modules or plain weights."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -12,10 +12,15 @@ from scalednl.blocks.checks import check_pool
 from scalednl.ops.attention import attention_scale, nonlocal_attention
 from scalednl.ops.costs import BlockState
 from scalednl.ops.gram.mixing import Projections
-from scalednl.ops.layout import Maps, multiplies_in_fp16, pixel_count
+from scalednl.ops.layout import Maps, accumulation_dtype, multiplies_in_fp16, pixel_count
 from scalednl.ops.masks import Count, Mask, count_pixels, shown
-from scalednl.ops.planner import Choice
-from scalednl.options import CONVOLUTIONS, Attention, Center, KeyPool, Memory, View
+from scalednl.ops.planner import Choice, Plan, choose, make_plan
+from scalednl.options import CONVOLUTIONS, Attention, Center, KeyPool, Memory, Order, View
+
+if TYPE_CHECKING:
+    from scalednl.blocks.nonlocal_block import NonLocalBlock
+
+Shape = Sequence[int]
 
 POOL_KERNELS = {1: (2,), 2: (2, 2), 3: (1, 2, 2)}
 """How keys are pooled over each number of dimensions: in space, never in time"""
@@ -100,6 +105,65 @@ def block_state(
         masked=masked,
         other_keys=other_keys,
     )
+
+
+def choice_of(
+    state: BlockState, order: Order | Choice, shape: Shape, key_shape: Shape | None
+) -> Choice:
+    """The choice for an input of this shape, and for other keys of `key_shape`."""
+    keys = None if key_shape is None else _keys(state, key_shape)
+    return choose(state, order, pixel_count(shape[2:]), keys)
+
+
+def plan_of(
+    state: BlockState, order: Order | Choice, shape: Shape, key_shape: Shape | None
+) -> Plan:
+    """The plan for the same."""
+    return make_plan(
+        state,
+        order,
+        batch=shape[0],
+        pixels=pixel_count(shape[2:]),
+        keys=_keys(state, shape if key_shape is None else key_shape),
+    )
+
+
+def _keys(state: BlockState, shape: Shape) -> int:
+    return pixel_count(key_space(tuple(shape[2:]), state.key_pool))
+
+
+def attention_options(block: "NonLocalBlock") -> dict[str, Any]:
+    """The keyword arguments with which `scalednl.functional` computes a block's attention."""
+    return {
+        "heads": block.heads,
+        "attention": block.attention,
+        "view": block.view,
+        "scale": block.scale,
+        "softmax_scale": _temperature(block),
+        "center": block.center,
+        "reference_pixels": _reference_pixels(block),
+    }
+
+
+def _temperature(block: "NonLocalBlock") -> float | Tensor | None:
+    if block.log_softmax_scale is not None:
+        return block.log_softmax_scale.exp()
+    if block.softmax_scale == "channels":
+        return block.channels**-0.5
+    if isinstance(block.softmax_scale, (int, float)):
+        return float(block.softmax_scale)
+    return None
+
+
+def _reference_pixels(block: "NonLocalBlock") -> float | Tensor | None:
+    """R of the attention now; None is the number of keys."""
+    running = block.running_pixels
+    if running is None:
+        return None if block.reference_pixels is None else float(block.reference_pixels)
+    # In training the reference is the map itself, as batch norm's statistics are its own.
+    if block.training:
+        return None
+    return running.to(accumulation_dtype(block.dtype or torch.float32))
 
 
 def embed(

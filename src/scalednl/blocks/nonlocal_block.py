@@ -9,15 +9,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
+from scalednl.blocks import checks, forward
 from scalednl.blocks.apply_moments import add_moments
-from scalednl.blocks.attention_options import attention_options
-from scalednl.blocks.checks import check_assignment, check_call, warn_of_dead_block
 from scalednl.blocks.folding import MODULES, KeyMaps, KeyMask
-from scalednl.blocks.forward import Parts, block_state, embed, forward
+from scalednl.blocks.forward import Parts
 from scalednl.blocks.init import draw, made_norm, reset_as_made, reset_log, reset_norm, start
 from scalednl.blocks.optional_state import count_keys, load_optional, note_pixels
-from scalednl.blocks.planning import check_planned, choice_of, plan_of
-from scalednl.blocks.tracing import fx_node, refuse_torchscript
 from scalednl.config import BlockConfig
 from scalednl.ops.attention import attention_map
 from scalednl.ops.costs import BlockState
@@ -132,7 +129,7 @@ class NonLocalBlock(nn.Module):
         self.running_pixels: Tensor | None
         seen = torch.zeros((), dtype=torch.int64, device=device)
         self.register_buffer("running_pixels", seen if reference_pixels == "running" else None)
-        warn_of_dead_block(init)
+        checks.warn_of_dead_block(init)
         self._start()
 
     def reset_parameters(self) -> None:
@@ -173,14 +170,14 @@ class NonLocalBlock(nn.Module):
             key_mask: the mask of `keys`.
         """
         given = {"mask": mask, "keys": keys, "key_mask": key_mask}
-        if (node := fx_node(self, x, **given)) is not None:
+        if (node := checks.fx_node(self, x, **given)) is not None:
             return node
         self._check(x, **given)
         options = self.attention_options()
         if self.running_pixels is not None and self.training:
             shape, seen = (x.shape, mask) if keys is None else (keys.shape, key_mask)
             note_pixels(self.running_pixels, count_keys(shape, self.key_pool, seen))
-        return forward(
+        return forward.forward(
             x,
             self._parts,
             self.choice(x.shape, None if keys is None else keys.shape, masked=mask is not None),
@@ -196,7 +193,7 @@ class NonLocalBlock(nn.Module):
         With masks, values of pixels that do not exist are to be left out by the caller.
         """
         self._check(x, keys=keys)
-        return embed(x, self._parts, self.key_pool, keys)
+        return forward.embed(x, self._parts, self.key_pool, keys)
 
     def attention_options(self) -> dict[str, Any]:
         """The keyword arguments with which `scalednl.functional` computes this block's attention.
@@ -204,7 +201,7 @@ class NonLocalBlock(nn.Module):
         A learned temperature is the tensor that it is now, one number per head, and the running
         number of pixels, in evaluation, a tensor too.
         """
-        return attention_options(self)
+        return forward.attention_options(self)
 
     def attention_map(
         self,
@@ -239,7 +236,7 @@ class NonLocalBlock(nn.Module):
 
         `training` None is the mode it is in; of another mode, the norm is assumed to be in it too.
         """
-        return block_state(
+        return forward.block_state(
             self._parts,
             (self.channels, self.embed_channels),
             *(self.heads, self.attention, self.view, self.key_pool),
@@ -264,7 +261,7 @@ class NonLocalBlock(nn.Module):
         `key_shape` is that of other keys, `masked` whether there is a mask of x.
         """
         state = self.state(masked=masked, other_keys=key_shape is not None)
-        return choice_of(state, self.order, shape, key_shape)
+        return forward.choice_of(state, self.order, shape, key_shape)
 
     def plan(
         self,
@@ -280,9 +277,9 @@ class NonLocalBlock(nn.Module):
         `key_shape` is that of other keys, `masked` whether there is a mask of x.
         """
         for given in (shape, shape if key_shape is None else key_shape):
-            check_planned(type(self).__name__, given, self.channels, self.dims)
+            checks.check_planned(type(self).__name__, given, self.channels, self.dims)
         state = self.state(training, masked=masked, other_keys=key_shape is not None)
-        return plan_of(state, self.order, shape, key_shape)
+        return forward.plan_of(state, self.order, shape, key_shape)
 
     def apply_moments(
         self,
@@ -320,16 +317,16 @@ class NonLocalBlock(nn.Module):
         return ", ".join(words)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        check_assignment(self, name, value)
+        checks.check_assignment(self, name, value)
         super().__setattr__(name, value)
 
     def _check(self, x: Tensor, **given: Tensor | None) -> None:
         if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
-            refuse_torchscript(self)
-        check_call(self, x, **given)
+            checks.refuse_torchscript(self)
+        checks.check_call(self, x, **given)
 
     def __prepare_scriptable__(self) -> NoReturn:
-        refuse_torchscript(self)
+        checks.refuse_torchscript(self)
 
     @property
     def _parts(self) -> Parts:

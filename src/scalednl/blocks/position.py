@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from scalednl.blocks.tracing import fx_node
+from scalednl.blocks.checks import fx_node
 
 
 class SinusoidalPosition2d(nn.Module):

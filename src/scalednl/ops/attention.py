@@ -12,8 +12,14 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from scalednl.ops.layout import accumulation_dtype, multiplies_in_half, pixel_rows, rows_to_maps
-from scalednl.ops.masks import Count, check_mask, count_pixels, per_image, shown
+from scalednl.ops.layout import (
+    accumulation_dtype,
+    multiplies_in_half,
+    per_image,
+    pixel_rows,
+    rows_to_maps,
+)
+from scalednl.ops.masks import Count, check_mask, count_pixels, shown
 from scalednl.ops.views import Heads, apply_view, merge_heads, split_heads
 from scalednl.options import (
     Attention,

@@ -116,3 +116,8 @@ def full_precision(x: Tensor) -> AbstractContextManager[object]:
     Entered only where autocast is on, because an exported graph would keep it as a subgraph.
     """
     return torch.autocast(x.device.type, enabled=False) if autocasts(x) else nullcontext()
+
+
+def per_image(count: float | Tensor, axes: int) -> float | Tensor:
+    """A count per image with `axes` further axes of 1, to multiply or divide what has them."""
+    return count.view(-1, *[1] * axes) if isinstance(count, Tensor) else count

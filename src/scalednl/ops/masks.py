@@ -86,8 +86,3 @@ def pixel_column(mask: Mask) -> Exist:
 def count_pixels(mask: Mask, dtype: torch.dtype) -> Float[Tensor, " batch"]:
     """How many pixels of each image exist."""
     return mask.flatten(1).sum(1).to(accumulation_dtype(dtype))
-
-
-def per_image(count: float | Tensor, axes: int) -> float | Tensor:
-    """A count per image with `axes` further axes of 1, to multiply or divide what has them."""
-    return count.view(-1, *[1] * axes) if isinstance(count, Tensor) else count

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from scalednl.ops.gram.forward import Matrices, mean_and_scatter, stacked
 from scalednl.ops.gram.mixing import KeyMoments, PerImage
-from scalednl.ops.layout import Maps, accumulation_dtype, full_precision, pixel_rows
-from scalednl.ops.masks import Count, Mask, check_mask, per_image, pixel_column
+from scalednl.ops.layout import Maps, accumulation_dtype, full_precision, per_image, pixel_rows
+from scalednl.ops.masks import Count, Mask, check_mask, pixel_column
 
 
 class Moments:

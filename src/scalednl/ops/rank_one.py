@@ -12,8 +12,8 @@ from torch import Tensor
 
 from scalednl.ops.attention import centred, shared_factor
 from scalednl.ops.gram.mixing import Projections, mean_of_values
-from scalednl.ops.layout import HALVES, Rows, accumulation_dtype, full_precision
-from scalednl.ops.masks import Count, count_pixels, per_image
+from scalednl.ops.layout import HALVES, Rows, accumulation_dtype, full_precision, per_image
+from scalednl.ops.masks import Count, count_pixels
 from scalednl.ops.views import lengths, split_heads
 
 

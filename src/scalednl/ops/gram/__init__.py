@@ -16,21 +16,19 @@ function with its own backward would stay in the graph), and compilation with au
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from scalednl.ops.gram.backward import GramMix, GramMixNormalised
+from scalednl.ops.gram.backward import Gradients, mix_backward, mix_normalised_backward
 from scalednl.ops.gram.forward import Vector, mix_forward, mix_normalised_forward
 from scalednl.ops.gram.mixing import Projections
 from scalednl.ops.layout import Maps, Rows, autocasts, full_precision, pixel_rows, rows_to_maps
 from scalednl.ops.masks import pixel_column
-from scalednl.options import Memory
-
-_mix: Callable[..., Rows] = GramMix.apply
-_mix_normalised: Callable[..., tuple[Rows, Vector, Vector]] = GramMixNormalised.apply
+from scalednl.options import Center, Memory
 
 
 def gram_mix(
@@ -105,3 +103,93 @@ def _first_order(x: Tensor, *others: Tensor | None) -> bool:
         return False
     inputs = (x, *others)
     return all(t is None or forward_ad.unpack_dual(t).tangent is None for t in inputs)
+
+
+class _GramMix(torch.autograd.Function):
+    """`mix_forward` without biases. Kept: x, the keys' moments and, unless lean, P.
+
+    `key_rows` None: the keys are x itself. Key rows that do not `exist` are 0.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        rows: Rows,
+        key_rows: Tensor | None,
+        theta: Tensor,
+        phi: Tensor,
+        g: Tensor,
+        out: Tensor,
+        constant: Vector | None,
+        exist: Tensor | None,
+        factor: float | Tensor,
+        heads: int,
+        center: Center | None,
+        residual: bool,
+        lean: bool,
+    ) -> Rows:
+        w = Projections(theta, phi, g, out, heads=heads, factor=factor, center=center)
+        keys = rows if key_rows is None else key_rows
+        mixed = mix_forward(rows, keys, w, constant, exist, residual=residual)
+        matrix = None if lean else mixed.mixing.matrix
+        ctx.save_for_backward(
+            *(rows, key_rows, theta, phi, g, out, constant, exist),
+            *(mixed.keys.mean, mixed.keys.scatter, matrix),
+            factor if isinstance(factor, Tensor) else None,
+        )
+        ctx.factor = None if isinstance(factor, Tensor) else factor
+        ctx.heads, ctx.center, ctx.residual = heads, center, residual
+        return mixed.rows
+
+    @staticmethod
+    def backward(ctx: Any, grad: Rows) -> Gradients:
+        return mix_backward(ctx, grad)
+
+
+class _GramMixNormalised(torch.autograd.Function):
+    """`mix_normalised_forward` without biases. Kept: x, its moments and, unless lean, P, Wg S, P S.
+
+    With a mask, x minus its mean is kept too, unless lean.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        rows: Rows,
+        theta: Tensor,
+        phi: Tensor,
+        g: Tensor,
+        out: Tensor,
+        gamma: Vector | None,
+        beta: Vector | None,
+        exist: Tensor | None,
+        factor: float | Tensor,
+        heads: int,
+        center: Center | None,
+        eps: float,
+        lean: bool,
+    ) -> tuple[Rows, Vector, Vector]:
+        w = Projections(theta, phi, g, out, heads=heads, factor=factor, center=center)
+        mixed, (mean, var, image_mean, spread), scale, centred = mix_normalised_forward(
+            rows, w, gamma, beta, exist, eps=eps
+        )
+        large = [mixed.mixing.matrix, mixed.mixing.half, image_mean, spread, centred]
+        ctx.save_for_backward(
+            *(rows, theta, phi, g, out, gamma, beta, exist),
+            *(mixed.keys.mean, mixed.keys.scatter, mean, var, scale),
+            *([None] * len(large) if lean else large),
+            factor if isinstance(factor, Tensor) else None,
+        )
+        ctx.factor = None if isinstance(factor, Tensor) else factor
+        ctx.heads, ctx.center, ctx.eps = heads, center, eps
+        batch_mean, batch_var = mean * scale, var * scale.square()
+        ctx.mark_non_differentiable(batch_mean, batch_var)
+        return mixed.rows, batch_mean, batch_var
+
+    @staticmethod
+    def backward(ctx: Any, grad: Rows, *_no_gradient: Tensor) -> Gradients:
+        return mix_normalised_backward(ctx, grad)
+
+
+_mix: Callable[..., Rows] = _GramMix.apply
+_mix_normalised: Callable[..., tuple[Rows, Vector, Vector]] = _GramMixNormalised.apply

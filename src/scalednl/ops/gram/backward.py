@@ -35,94 +35,58 @@ from scalednl.ops.layout import (
     dense_rows,
     full_precision,
     mix_rows,
+    per_image,
 )
-from scalednl.ops.masks import Count, Exist, count_pixels, per_image
-from scalednl.options import Center
+from scalednl.ops.masks import Count, Exist, count_pixels
 
 Gradients = tuple[Tensor | None, ...]
 
 
-class GramMix(torch.autograd.Function):
-    """`mix_forward` without biases. Kept: x, the keys' moments and, unless lean, P.
-
-    `key_rows` None: the keys are x itself. Key rows that do not `exist` are 0.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        rows: Rows,
-        key_rows: Tensor | None,
-        theta: Tensor,
-        phi: Tensor,
-        g: Tensor,
-        out: Tensor,
-        constant: Vector | None,
-        exist: Tensor | None,
-        factor: float | Tensor,
-        heads: int,
-        center: Center | None,
-        residual: bool,
-        lean: bool,
-    ) -> Rows:
-        w = Projections(theta, phi, g, out, heads=heads, factor=factor, center=center)
-        keys = rows if key_rows is None else key_rows
-        mixed = mix_forward(rows, keys, w, constant, exist, residual=residual)
-        matrix = None if lean else mixed.mixing.matrix
-        ctx.save_for_backward(
-            *(rows, key_rows, theta, phi, g, out, constant, exist),
-            *(mixed.keys.mean, mixed.keys.scatter, matrix),
-            factor if isinstance(factor, Tensor) else None,
-        )
-        ctx.factor = None if isinstance(factor, Tensor) else factor
-        ctx.heads, ctx.center, ctx.residual = heads, center, residual
-        return mixed.rows
-
-    @staticmethod
-    def backward(ctx: Any, grad: Rows) -> Gradients:
-        rows, key_rows, theta, phi, g, out, constant, exist, *small = ctx.saved_tensors
-        mean, scatter, matrix, factor = small
-        factor = ctx.factor if factor is None else factor
-        w = Projections(theta, phi, g, out, heads=ctx.heads, factor=factor, center=ctx.center)
-        with full_precision(rows):
-            if torch.is_grad_enabled():
-                own = rows if key_rows is None else key_rows
-                again = mix_forward(rows, own, w, constant, exist, residual=ctx.residual)
-                inputs = (rows, key_rows, theta, phi, g, out, constant)
-                return *_differentiated(ctx, again.rows, inputs, grad), *[None] * 6
-            # The number of pixels is only needed beside a mean, which centred keys do without.
-            keys = KeyMoments(0, mean, scatter)
-            wide = w.to(scatter.dtype)
-            half = None
-            if matrix is None:
-                matrix, half, *_ = mixing_matrix(keys, wide)
-            grad = dense_rows(grad)
-            d_matrix = _product_over_pixels(grad, rows)
-            keys_at = 0 if key_rows is None else 1
-            d = _mixing_backward(ctx, d_matrix, keys, wide, half, keys_at=keys_at, weights_at=2)
-            d_rows = d_keys = d_constant = None
-            on_keys, shift = _on_keys(d, mean)
-            if ctx.needs_input_grad[0]:
-                own_shift = shift if key_rows is None else None
-                transposed = matrix.permute(1, 2, 0).to(rows.dtype)
-                if not ctx.residual:
-                    d_rows = mix_rows(grad, transposed, own_shift)
-                elif own_shift is None:
-                    d_rows = add_mixed_(grad.clone(), grad, transposed)
-                else:
-                    d_rows = add_mixed_(grad + own_shift[:, None].to(grad.dtype), grad, transposed)
-            if on_keys is not None and key_rows is not None:
-                d_keys = mix_rows(dense_rows(key_rows), on_keys.to(key_rows.dtype), shift)
-            elif on_keys is not None and d_rows is not None:
-                add_mixed_(d_rows, dense_rows(rows), on_keys.to(rows.dtype))
-            if ctx.needs_input_grad[6]:
-                d_constant = grad.sum((0, 1), dtype=scatter.dtype).to(constant.dtype)
-        d_weights = _for_weights(w, d.theta, d.phi, d.g, d.out)
-        return d_rows, d_keys, *d_weights, d_constant, *[None] * 6
+def mix_backward(ctx: Any, grad: Rows) -> Gradients:
+    """The gradients of the inputs of `gram_mix`."""
+    rows, key_rows, theta, phi, g, out, constant, exist, *small = ctx.saved_tensors
+    mean, scatter, matrix, factor = small
+    factor = ctx.factor if factor is None else factor
+    w = Projections(theta, phi, g, out, heads=ctx.heads, factor=factor, center=ctx.center)
+    with full_precision(rows):
+        if torch.is_grad_enabled():
+            own = rows if key_rows is None else key_rows
+            again = mix_forward(rows, own, w, constant, exist, residual=ctx.residual)
+            inputs = (rows, key_rows, theta, phi, g, out, constant)
+            return *_differentiated(ctx, again.rows, inputs, grad), *[None] * 6
+        # The number of pixels is only needed beside a mean, which centred keys do without.
+        keys = KeyMoments(0, mean, scatter)
+        wide = w.to(scatter.dtype)
+        half = None
+        if matrix is None:
+            matrix, half, *_ = mixing_matrix(keys, wide)
+        grad = dense_rows(grad)
+        d_matrix = _product_over_pixels(grad, rows)
+        keys_at = 0 if key_rows is None else 1
+        d = _mixing_backward(ctx, d_matrix, keys, wide, half, keys_at=keys_at, weights_at=2)
+        d_rows = d_keys = d_constant = None
+        on_keys, shift = _on_keys(d, mean)
+        if ctx.needs_input_grad[0]:
+            own_shift = shift if key_rows is None else None
+            transposed = matrix.permute(1, 2, 0).to(rows.dtype)
+            if not ctx.residual:
+                d_rows = mix_rows(grad, transposed, own_shift)
+            elif own_shift is None:
+                d_rows = add_mixed_(grad.clone(), grad, transposed)
+            else:
+                d_rows = add_mixed_(grad + own_shift[:, None].to(grad.dtype), grad, transposed)
+        if on_keys is not None and key_rows is not None:
+            d_keys = mix_rows(dense_rows(key_rows), on_keys.to(key_rows.dtype), shift)
+        elif on_keys is not None and d_rows is not None:
+            add_mixed_(d_rows, dense_rows(rows), on_keys.to(rows.dtype))
+        if ctx.needs_input_grad[6]:
+            d_constant = grad.sum((0, 1), dtype=scatter.dtype).to(constant.dtype)
+    d_weights = _for_weights(w, d.theta, d.phi, d.g, d.out)
+    return d_rows, d_keys, *d_weights, d_constant, *[None] * 6
 
 
-class GramMixNormalised(torch.autograd.Function):
-    """`mix_normalised_forward` without biases. Kept: x, its moments and, unless lean, P, Wg S, P S.
+def mix_normalised_backward(ctx: Any, grad: Rows) -> Gradients:
+    """The gradients of the inputs of `gram_mix_normalised`.
 
     P, Wo, u and its statistics are those of u / scale here; see `range_scale`. The gradient du of
     the branch is never formed. With du = gain dz - level - pull (u - mean) (`_NormGradients`),
@@ -131,102 +95,65 @@ class GramMixNormalised(torch.autograd.Function):
         du x^T = gain dz x^T - pull P S - N (level + pull (mean of u - mean)) m^T
         P^T du = (gain P)^T dz - (P^T pull P) x + P^T (pull mean - level)
 
-    With a mask, all of it is about x minus its mean, which is 0 where no pixel exists and is kept
-    too, unless lean; N is the number of pixels of each image.
+    With a mask, all of it is about x minus its mean, which is 0 where no pixel exists; N is the
+    number of pixels of each image.
     """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        rows: Rows,
-        theta: Tensor,
-        phi: Tensor,
-        g: Tensor,
-        out: Tensor,
-        gamma: Vector | None,
-        beta: Vector | None,
-        exist: Tensor | None,
-        factor: float | Tensor,
-        heads: int,
-        center: Center | None,
-        eps: float,
-        lean: bool,
-    ) -> tuple[Rows, Vector, Vector]:
-        w = Projections(theta, phi, g, out, heads=heads, factor=factor, center=center)
-        mixed, (mean, var, image_mean, spread), scale, centred = mix_normalised_forward(
-            rows, w, gamma, beta, exist, eps=eps
+    rows, theta, phi, g, out, gamma, beta, exist, *small = ctx.saved_tensors
+    x_mean, scatter, mean, var, scale, matrix, half, image_mean, spread, centred = small[:10]
+    factor = ctx.factor if small[10] is None else small[10]
+    w = Projections(theta, phi, g, out, heads=ctx.heads, factor=factor, center=ctx.center)
+    with full_precision(rows):
+        if torch.is_grad_enabled():
+            again = mix_normalised_forward(rows, w, gamma, beta, exist, eps=ctx.eps)
+            inputs = (rows, theta, phi, g, out, gamma, beta)
+            return *_differentiated(ctx, again.mixed.rows, inputs, grad), *[None] * 6
+        pixels = rows.shape[1] if exist is None else count_pixels(exist, scatter.dtype)
+        keys = KeyMoments(pixels, x_mean, scatter)
+        wide = w.to(scatter.dtype).divided(scale)
+        if matrix is None:
+            mixing = mixing_matrix(keys, wide)
+            matrix, half, *_ = mixing
+            *_, image_mean, spread = branch_statistics(mixing, keys)
+        if exist is not None and centred is None:
+            centred = centre_rows(rows, exist)[1]
+        grad = dense_rows(grad)
+        d_matrix, d_sum, count = _sums(grad, rows, x_mean, pixels, exist, centred)
+        n = _norm_gradients(
+            d_matrix, d_sum, count, matrix, mean, var, gamma, ctx.eps / scale.square()
         )
-        large = [mixed.mixing.matrix, mixed.mixing.half, image_mean, spread, centred]
-        ctx.save_for_backward(
-            *(rows, theta, phi, g, out, gamma, beta, exist),
-            *(mixed.keys.mean, mixed.keys.scatter, mean, var, scale),
-            *([None] * len(large) if lean else large),
-            factor if isinstance(factor, Tensor) else None,
-        )
-        ctx.factor = None if isinstance(factor, Tensor) else factor
-        ctx.heads, ctx.center, ctx.eps = heads, center, eps
-        batch_mean, batch_var = mean * scale, var * scale.square()
-        ctx.mark_non_differentiable(batch_mean, batch_var)
-        return mixed.rows, batch_mean, batch_var
-
-    @staticmethod
-    def backward(ctx: Any, grad: Rows, *_no_gradient: Tensor) -> Gradients:
-        rows, theta, phi, g, out, gamma, beta, exist, *small = ctx.saved_tensors
-        x_mean, scatter, mean, var, scale, matrix, half, image_mean, spread, centred = small[:10]
-        factor = ctx.factor if small[10] is None else small[10]
-        w = Projections(theta, phi, g, out, heads=ctx.heads, factor=factor, center=ctx.center)
-        with full_precision(rows):
-            if torch.is_grad_enabled():
-                again = mix_normalised_forward(rows, w, gamma, beta, exist, eps=ctx.eps)
-                inputs = (rows, theta, phi, g, out, gamma, beta)
-                return *_differentiated(ctx, again.mixed.rows, inputs, grad), *[None] * 6
-            pixels = rows.shape[1] if exist is None else count_pixels(exist, scatter.dtype)
-            keys = KeyMoments(pixels, x_mean, scatter)
-            wide = w.to(scatter.dtype).divided(scale)
-            if matrix is None:
-                mixing = mixing_matrix(keys, wide)
-                matrix, half, *_ = mixing
-                *_, image_mean, spread = branch_statistics(mixing, keys)
-            if exist is not None and centred is None:
-                centred = centre_rows(rows, exist)[1]
-            grad = dense_rows(grad)
-            d_matrix, d_sum, count = _sums(grad, rows, x_mean, pixels, exist, centred)
-            n = _norm_gradients(
-                d_matrix, d_sum, count, matrix, mean, var, gamma, ctx.eps / scale.square()
-            )
-            d_matrix *= n.gain[:, None, None]
-            d_matrix -= n.pull[:, None, None] * spread.transpose(0, 1)
-            along_mean = -per_image(pixels, 1) * (n.level + n.pull * (image_mean - mean))
-            d_matrix += along_mean.mT[..., None] * x_mean
-            d = _mixing_backward(ctx, d_matrix, keys, wide, half)
-            d_rows = None
-            if d.scatter is not None:
-                transposed = matrix.permute(1, 2, 0)
-                on_x = _symmetric(d.scatter)
-                pulled = (n.pull[:, None, None] * matrix).transpose(0, 1)
-                added: Tensor = torch.zeros_like(x_mean)
-                if d.mean is not None:
-                    added = d.mean / (pixels if exist is None else pixels.clamp_min(1)[:, None])
-                if exist is None:
-                    added = added - (on_x * x_mean[:, None]).sum(2)
-                    added += (transposed * (n.pull * mean - n.level)).sum(2)
-                else:
-                    level = n.pull * (mean - image_mean) - n.level
-                    added = added + (transposed * level[:, None]).sum(2)
-                on_x = torch.baddbmm(on_x, transposed, pulled, alpha=-1).to(rows.dtype)
-                on_grad, added = (transposed * n.gain).to(rows.dtype), added.to(grad.dtype)
-                if exist is None:
-                    d_rows = add_mixed_(grad + added[:, None], grad, on_grad)
-                    add_mixed_(d_rows, dense_rows(rows), on_x)
-                else:
-                    branch = mix_rows(grad, on_grad, added)
-                    add_mixed_(branch, centred.to(rows.dtype), on_x)
-                    d_rows = grad.addcmul(branch, exist.to(grad.dtype))
-            d_out = None if d.out is None else d.out / scale
-            d_gamma = None if gamma is None else n.gamma.to(gamma.dtype)
-            d_beta = None if beta is None else n.beta.to(beta.dtype)
-        d_weights = _for_weights(w, d.theta, d.phi, d.g, d_out)
-        return d_rows, *d_weights, d_gamma, d_beta, *[None] * 6
+        d_matrix *= n.gain[:, None, None]
+        d_matrix -= n.pull[:, None, None] * spread.transpose(0, 1)
+        along_mean = -per_image(pixels, 1) * (n.level + n.pull * (image_mean - mean))
+        d_matrix += along_mean.mT[..., None] * x_mean
+        d = _mixing_backward(ctx, d_matrix, keys, wide, half)
+        d_rows = None
+        if d.scatter is not None:
+            transposed = matrix.permute(1, 2, 0)
+            on_x = _symmetric(d.scatter)
+            pulled = (n.pull[:, None, None] * matrix).transpose(0, 1)
+            added: Tensor = torch.zeros_like(x_mean)
+            if d.mean is not None:
+                added = d.mean / (pixels if exist is None else pixels.clamp_min(1)[:, None])
+            if exist is None:
+                added = added - (on_x * x_mean[:, None]).sum(2)
+                added += (transposed * (n.pull * mean - n.level)).sum(2)
+            else:
+                level = n.pull * (mean - image_mean) - n.level
+                added = added + (transposed * level[:, None]).sum(2)
+            on_x = torch.baddbmm(on_x, transposed, pulled, alpha=-1).to(rows.dtype)
+            on_grad, added = (transposed * n.gain).to(rows.dtype), added.to(grad.dtype)
+            if exist is None:
+                d_rows = add_mixed_(grad + added[:, None], grad, on_grad)
+                add_mixed_(d_rows, dense_rows(rows), on_x)
+            else:
+                branch = mix_rows(grad, on_grad, added)
+                add_mixed_(branch, centred.to(rows.dtype), on_x)
+                d_rows = grad.addcmul(branch, exist.to(grad.dtype))
+        d_out = None if d.out is None else d.out / scale
+        d_gamma = None if gamma is None else n.gamma.to(gamma.dtype)
+        d_beta = None if beta is None else n.beta.to(beta.dtype)
+    d_weights = _for_weights(w, d.theta, d.phi, d.g, d_out)
+    return d_rows, *d_weights, d_gamma, d_beta, *[None] * 6
 
 
 class _NormGradients(NamedTuple):

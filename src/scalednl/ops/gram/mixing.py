@@ -21,7 +21,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from scalednl.ops.masks import Count, per_image
+from scalednl.ops.layout import per_image
+from scalednl.ops.masks import Count
 from scalednl.options import Center
 
 Stack = Float[Tensor, "channels batch channels"]
