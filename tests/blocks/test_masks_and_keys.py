@@ -99,6 +99,9 @@ def test_a_mask_equals_the_reference(
     grad = torch.randn_like(x)
     truth = with_gradients(None, block, x, grad, mask=mask)
     assert_close_all(with_gradients(block, block, x, grad, mask=mask), truth, 1e-10)
+    if not training:
+        with torch.no_grad():
+            assert_close(block(x, mask=mask), truth[0], 1e-10, "z without autograd")
 
 
 @pytest.mark.parametrize(
@@ -117,6 +120,9 @@ def test_other_keys_equal_the_reference(
     grad = torch.randn_like(x)
     truth = with_gradients(None, block, x, grad, keys=keys, **given)
     assert_close_all(with_gradients(block, block, x, grad, keys=keys, **given), truth, 1e-10)
+    if not training:
+        with torch.no_grad():
+            assert_close(block(x, keys=keys, **given), truth[0], 1e-10, "z without autograd")
 
 
 @pytest.mark.parametrize("order", ["gram", "associative", "fused"])
@@ -166,7 +172,12 @@ def test_a_padded_batch_equals_its_images_one_by_one(options: Options, choice: C
     for number, image in enumerate(images):
         height, width = image.shape[1:]
         assert_close(z[number, :, :height, :width], block(image[None])[0], 1e-10)
-    assert z[~mask[:, None].expand_as(z)].isnan().all(), "z is x in the padding"
+    hidden = ~mask[:, None].expand_as(z)
+    assert z[hidden].isnan().all(), "z is x in the padding"
+    with torch.no_grad():
+        again = block(x, mask=mask)
+    assert again[hidden].isnan().all()
+    assert_close(again[~hidden], z[~hidden], 1e-10, "z without autograd")
     z.masked_fill(~mask[:, None], 0).square().sum().backward()
     for tensor in (x, *block.parameters()):
         assert tensor.grad is not None

@@ -19,12 +19,12 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
 from scalednl.blocks.masked_norm import batch_statistics, gathered_norm, uses_batch
-from scalednl.ops.gram import gram_mix, gram_mix_normalised
+from scalednl.ops.gram import gram_mix, gram_mix_normalised, gram_mix_where
 from scalednl.ops.gram.forward import (
     Vector,
 )
 from scalednl.ops.gram.mixing import Projections
-from scalednl.ops.layout import Maps, accumulation_dtype, pixel_rows, rows_to_maps
+from scalednl.ops.layout import HALVES, Maps, accumulation_dtype, pixel_rows, rows_to_maps
 from scalednl.ops.masks import Mask, shown
 from scalednl.ops.rank_one import rank_one_branch
 from scalednl.options import Memory
@@ -162,6 +162,8 @@ def add_gram(
         w, norm = w.with_out(weight), None
     if norm is None and mask is None:
         return gram_mix(x, w, out_bias, keys=keys, key_mask=key_mask, residual=True, memory=memory)
+    if norm is None and mask is not None and not torch.is_grad_enabled() and x.dtype not in HALVES:
+        return gram_mix_where(x, mask, w, out_bias, keys=keys, key_mask=key_mask)
     # Batch norm learns nothing from an empty batch, and an out bias is lost in its mean.
     joins = fold and folds_in_training(norm) and keys is None and out_bias is None
     if not joins or x.shape[0] == 0:

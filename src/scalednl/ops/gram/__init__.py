@@ -24,10 +24,10 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from scalednl.ops.gram.backward import Gradients, mix_backward, mix_normalised_backward
-from scalednl.ops.gram.forward import Vector, mix_forward, mix_normalised_forward
+from scalednl.ops.gram.forward import Vector, mix_forward, mix_normalised_forward, mix_where
 from scalednl.ops.gram.mixing import Projections
 from scalednl.ops.layout import Maps, Rows, autocasts, full_precision, pixel_rows, rows_to_maps
-from scalednl.ops.masks import pixel_column
+from scalednl.ops.masks import pixel_column, shown_rows
 from scalednl.options import Center, Memory
 
 
@@ -58,6 +58,28 @@ def gram_mix(
         else:
             key_rows = rows if key_rows is None else key_rows
             mixed = mix_forward(rows, key_rows, w, constant, exist, residual=residual).rows
+    return rows_to_maps(mixed, x.shape[2:])
+
+
+def gram_mix_where(
+    x: Maps,
+    mask: Bool[Tensor, "batch *space"],
+    w: Projections,
+    constant: Vector | None = None,
+    *,
+    keys: Float[Tensor, "batch channels *keyspace"] | None = None,
+    key_mask: Bool[Tensor, "batch *keyspace"] | None = None,
+) -> Maps:
+    """x + P x + constant where `mask` is True, x elsewhere, for evaluation: one map less is made.
+
+    `keys` None are the pixels of x in the mask; others must be 0 outside `key_mask`.
+    """
+    rows, exist = pixel_rows(x), pixel_column(mask)
+    shown = shown_rows(rows, exist)
+    key_rows = shown if keys is None else pixel_rows(keys)
+    key_exist = exist if keys is None else None if key_mask is None else pixel_column(key_mask)
+    with full_precision(x):
+        mixed = mix_where(rows, shown, exist, key_rows, w, constant, key_exist)
     return rows_to_maps(mixed, x.shape[2:])
 
 

@@ -90,7 +90,34 @@ def mix_forward(
     residual: bool,
 ) -> Mixed:
     """u = P x, or x + P x + constant with `residual`; key rows that do not exist must be 0."""
-    w = w.to(accumulation_dtype(rows.dtype))
+    keys, mixing, added = _mixing_of(key_rows, w, constant, exist)
+    return Mixed(apply_matrix(rows, mixing.matrix, added, residual=residual), keys, mixing)
+
+
+def mix_where(
+    rows: Rows,
+    shown: Rows,
+    exist: Exist,
+    key_rows: Float[Tensor, "batch keys channels"],
+    w: Projections,
+    constant: Vector | None,
+    key_exist: Bool[Tensor, "batch keys 1"] | None,
+) -> Rows:
+    """x + P x + constant where a pixel exists, x elsewhere; `shown` rows are 0 there."""
+    _, mixing, added = _mixing_of(key_rows, w, constant, key_exist)
+    if added is None:
+        added = rows.new_zeros(rows.shape[2])
+    return _add_where(rows, shown, mixing.matrix, added, exist)
+
+
+def _mixing_of(
+    key_rows: Float[Tensor, "batch keys channels"],
+    w: Projections,
+    constant: Vector | None,
+    exist: Bool[Tensor, "batch keys 1"] | None,
+) -> tuple[KeyMoments, Mixing, Float[Tensor, "*batch channels"] | None]:
+    """The keys' moments, P, and what is added to every pixel of an image."""
+    w = w.to(accumulation_dtype(key_rows.dtype))
     if w.has_bias() or w.center is not None:
         keys = centred_moments(key_rows, exist)[0]
     else:
@@ -99,7 +126,7 @@ def mix_forward(
     added = constant if mixing.shift is None else mixing.shift
     if constant is not None and mixing.shift is not None:
         added = mixing.shift + constant
-    return Mixed(apply_matrix(rows, mixing.matrix, added, residual=residual), keys, mixing)
+    return keys, mixing, added
 
 
 class Normalised(NamedTuple):
@@ -236,10 +263,19 @@ def apply_matrix(
     return add_mixed_(z, rows, matrix)
 
 
-def _add_where(rows: Rows, centred: Rows, matrix: Stack, constant: PerImage, exist: Exist) -> Rows:
-    """Rows + matrix centred + constant where a pixel exists, the rows themselves elsewhere."""
+def _add_where(
+    rows: Rows,
+    others: Rows,
+    matrix: Stack,
+    constant: Float[Tensor, "*batch channels"],
+    exist: Exist,
+) -> Rows:
+    """Rows + matrix others + constant where a pixel exists, the rows themselves elsewhere.
+
+    `others` are 0 where no pixel exists.
+    """
     rows, matrix = dense_rows(rows), matrix.transpose(0, 1).to(rows.dtype)
-    here, added = exist.to(rows.dtype), constant[:, None].to(rows.dtype)
+    here, added = exist.to(rows.dtype), constant.unsqueeze(-2).to(rows.dtype)
     if rows.dtype in HALVES or torch._C._are_functorch_transforms_active():
-        return rows + (mix_rows(centred.to(rows.dtype), matrix) + added) * here
-    return add_mixed_(torch.addcmul(rows, added, here), centred, matrix)
+        return rows + (mix_rows(others.to(rows.dtype), matrix) + added) * here
+    return add_mixed_(torch.addcmul(rows, added, here), others, matrix)
