@@ -32,7 +32,7 @@ from scalednl.lab.report.formatting import (
 from scalednl.lab.report.markdown import markdown_table
 from scalednl.lab.report.verdicts import Verdict
 from scalednl.lab.report.write import write_report
-from scalednl.lab.stats import summarise
+from scripts.other_sizes import sizes_table, words
 from scripts.parts import with_parts
 
 ROOT = Path(__file__).parents[1]
@@ -89,6 +89,7 @@ def parts(page: str) -> dict[str, str]:
         "lines": lines_table(),
         "verdicts": verdict_table(verdicts),
         "tables": error_tables(),
+        "sizes": sizes_table(),
     }
 
 
@@ -101,11 +102,7 @@ def _error(setting: PaperSetting, runs: Cells) -> str:
     experiment = SCALE.experiment(setting)
     members = [] if experiment is None else runs.get(experiment.cell, ())
     errors = [value for run in members if run.counts and (value := run.last_error) is not None]
-    if not errors:
-        return ""
-    found = summarise(errors)
-    spread = "" if found.sd is None else f" ± {found.sd:.2f}"
-    return f"{found.mean:.2f}{spread} (n={found.n})"
+    return words(errors)
 
 
 def first_table() -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from scalednl.errors import UsageError
@@ -16,10 +16,16 @@ from scalednl.lab.config.limits import check_at_least, check_at_most
 from scalednl.lab.data import ImageData
 from scalednl.lab.data.batches import Batches
 from scalednl.lab.training.setup import experiment_data, test_crop
-from scalednl.lab.training.trained import check_classes, source_experiment, source_model
+from scalednl.lab.training.trained import (
+    check_classes,
+    source_experiment,
+    source_model,
+    with_reference_pixels,
+)
 from scalednl.models.probe import evaluating
 
 TEST_BATCH = 200
+Images = Float[Tensor, "batch 3 _ _"]
 
 
 @dataclass(frozen=True)
@@ -65,10 +71,19 @@ def evaluate(model: nn.Module, batches: Batches, classes: int) -> Evaluation:
 
 
 def evaluate_source(
-    source: Path, name: str | None, limit: int | None, root: Path | None
+    source: Path,
+    name: str | None = None,
+    limit: int | None = None,
+    root: Path | None = None,
+    *,
+    size: int | None = None,
+    reference_pixels: int | None = None,
 ) -> dict[str, Any]:
-    """Test the network of a run directory or a weights file, as `scalednl eval` does."""
-    check_at_least(1, limit=limit)
+    """Test the network of a run directory or a weights file, as `scalednl eval` does.
+
+    With `size`, on images whose shorter side was resized to it.
+    """
+    check_at_least(1, limit=limit, size=size, reference_pixels=reference_pixels)
     experiment, model = source_experiment(source, name), source_model(source)
     if experiment is None:
         raise UsageError(f"{source} does not name the data set it was trained on: add --data NAME")
@@ -77,16 +92,37 @@ def evaluate_source(
     check_classes(source, model, data)
     data = data.limited(None, limit or experiment.test_limit, experiment.seed)
     batches = test_batches(experiment, data)
-    network = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    if reference_pixels is not None:
+        model = with_reference_pixels(model, reference_pixels)
+    network: nn.Module = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    if size is not None:
+        network = nn.Sequential(ResizeShorterSide(size), network)
     found = evaluate(network, batches, len(data.class_names))
     return {
         "source": str(source),
         "data": experiment.data,
         "images": found.images,
+        "size": size,
+        "reference_pixels": reference_pixels,
         "test_error_pct": found.error_pct,
         "test_loss": found.loss if math.isfinite(found.loss) else None,
         "class_error_pct": dict(zip(data.class_names, found.class_error_pct, strict=True)),
     }
+
+
+class ResizeShorterSide(nn.Module):
+    """Images whose shorter side has this many pixels; bilinear, with antialiasing."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+
+    def forward(self, images: Images) -> Images:
+        """Height and width keep their ratio."""
+        height, width = images.shape[2:]
+        zoom = self.size / min(height, width)
+        space = [round(height * zoom), round(width * zoom)]
+        return F.interpolate(images, space, mode="bilinear", antialias=True)
 
 
 def test_batches(experiment: Experiment, data: ImageData, **share: Any) -> Batches:

@@ -1,12 +1,14 @@
 """Opening what was trained: the experiment, weights and network of a run directory or a file."""
 
+from dataclasses import replace
 from pathlib import Path
 
-from scalednl.errors import CommandError
+from scalednl.errors import CommandError, UsageError
 from scalednl.lab.config import Experiment
 from scalednl.lab.data import ImageData
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.training.checkpoint import newest_weights
+from scalednl.models.registry import create_model
 from scalednl.models.residual import ResidualNetwork
 from scalednl.models.weights import load_model
 
@@ -43,6 +45,25 @@ def source_model(source: Path) -> ResidualNetwork:
         return load_model(weights_file(source))
     except ValueError as error:
         raise CommandError(str(error)) from error
+
+
+def with_reference_pixels(model: ResidualNetwork, pixels: int) -> ResidualNetwork:
+    """The same network with blocks whose branch does not grow with the size of the map.
+
+    `pixels` is the number of keys at which they compute what they computed before.
+    """
+    config = model.config
+    assert config is not None
+    if config.blocks is None or not config.blocks.count:
+        raise UsageError("--reference-pixels is an option of blocks, and the network has none")
+    try:
+        block = replace(config.blocks.block, reference_pixels=pixels)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    blocks = replace(config.blocks, block=block)
+    other = create_model(config.name, config.num_classes, blocks, config.position)
+    other.load_state_dict(model.state_dict())
+    return other.eval()
 
 
 def check_classes(source: Path, model: ResidualNetwork, data: ImageData) -> None:

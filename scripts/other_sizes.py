@@ -1,0 +1,104 @@
+"""Test errors at other image sizes than that of training.
+
+python -m scripts.other_sizes RUNS
+
+tests every run in the folder RUNS that has weights, CIFAR-10 and the base view, at several sizes,
+scaled blocks with and without `reference_pixels`, and adds the errors to
+results/lite/other_sizes.json; `make results` then writes the table of docs/results.md.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scalednl.lab.records.run import RunFolder
+from scalednl.lab.records.typed_json import read_record, write_record
+from scalednl.lab.report.aggregate import describe_block
+from scalednl.lab.report.markdown import markdown_table
+from scalednl.lab.stats import summarise
+from scalednl.lab.training.evaluate import evaluate_source
+
+RECORD = Path(__file__).parents[1] / "results" / "lite" / "other_sizes.json"
+SIZES = (32, 40, 48, 64)
+TRAINED_PIXELS = 16 * 16
+"""Of the blocks' maps, in stage 2, at the 32 px of training"""
+
+
+@dataclass(frozen=True)
+class Tested:
+    """One network at one size."""
+
+    run: str
+    blocks: str
+    size: int
+    reference_pixels: int | None
+    error_pct: float
+
+
+@dataclass(frozen=True)
+class OtherSizes:
+    """All that were tested."""
+
+    tested: list[Tested]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Test what is not in the record yet, and write it after every network."""
+    if len(arguments) != 1:
+        sys.exit(__doc__)
+    found = {(one.run, one.size, one.reference_pixels): one for one in recorded()}
+    for path in sorted(Path(arguments[0]).iterdir()):
+        for one in _tests(path, done=set(found)):
+            found[one.run, one.size, one.reference_pixels] = one
+            print(f"{one.run}: {one.error_pct:.2f} % at {one.size} px, {one.reference_pixels}")
+        order = sorted(found.values(), key=lambda t: (t.run, t.size, t.reference_pixels or 0))
+        write_record(RECORD, OtherSizes(order))
+
+
+def recorded() -> list[Tested]:
+    """What the record has."""
+    return read_record(RECORD, OtherSizes).tested if RECORD.is_file() else []
+
+
+def _tests(path: Path, done: set[tuple[str, int, int | None]]) -> Iterator[Tested]:
+    folder = RunFolder(path)
+    if not folder.weights.is_file():
+        return
+    experiment = folder.read_config()[0]
+    if experiment.data != "cifar10" or experiment.block.view != "base":
+        return
+    scaled = experiment.blocks > 0 and experiment.block.attention == "scaled"
+    for size in SIZES:
+        for pixels in (None, TRAINED_PIXELS) if scaled else (None,):
+            if (path.name, size, pixels) not in done:
+                error = evaluate_source(path, size=size, reference_pixels=pixels)["test_error_pct"]
+                yield Tested(path.name, describe_block(experiment), size, pixels, error)
+
+
+def sizes_table() -> str:
+    """Mean ± standard deviation over seeds, by network and size."""
+    rows: dict[tuple[str, int | None], dict[int, list[float]]] = {}
+    for one in recorded():
+        errors = rows.setdefault((one.blocks, one.reference_pixels), {})
+        errors.setdefault(one.size, []).append(one.error_pct)
+    if not rows:
+        return "No network has been tested yet."
+    lines = []
+    for (blocks, pixels), errors in rows.items():
+        name = blocks if pixels is None else f"{blocks}, reference_pixels={pixels}"
+        lines.append([name, *(words(errors.get(size, [])) for size in SIZES)])
+    return markdown_table(["PreResNet-20 with", *(f"{size} px" for size in SIZES)], lines)
+
+
+def words(errors: Sequence[float]) -> str:
+    """Mean ± standard deviation (n), or nothing."""
+    if not errors:
+        return ""
+    found = summarise(errors)
+    spread = "" if found.sd is None else f" ± {found.sd:.2f}"
+    return f"{found.mean:.2f}{spread} (n={found.n})"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
