@@ -87,11 +87,11 @@ def sizes_table() -> str:
     lines = []
     for (blocks, pixels), errors in rows.items():
         name = blocks if pixels is None else f"{blocks}, reference_pixels={pixels}"
-        lines.append([name, *(words(errors.get(size, [])) for size in SIZES)])
+        lines.append([name, *(mean_words(errors.get(size, [])) for size in SIZES)])
     return markdown_table(["PreResNet-20 with", *(f"{size} px" for size in SIZES)], lines)
 
 
-def words(errors: Sequence[float]) -> str:
+def mean_words(errors: Sequence[float]) -> str:
     """Mean ± standard deviation (n), or nothing."""
     if not errors:
         return ""

@@ -32,7 +32,7 @@ from scalednl.lab.report.formatting import (
 from scalednl.lab.report.markdown import markdown_table
 from scalednl.lab.report.verdicts import Verdict
 from scalednl.lab.report.write import write_report
-from scripts.other_sizes import sizes_table, words
+from scripts.other_sizes import mean_words, sizes_table
 from scripts.parts import with_parts
 
 ROOT = Path(__file__).parents[1]
@@ -102,7 +102,7 @@ def _error(setting: PaperSetting, runs: Cells) -> str:
     experiment = SCALE.experiment(setting)
     members = [] if experiment is None else runs.get(experiment.cell, ())
     errors = [value for run in members if run.counts and (value := run.last_error) is not None]
-    return words(errors)
+    return mean_words(errors)
 
 
 def first_table() -> str:
