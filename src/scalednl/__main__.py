@@ -6,6 +6,13 @@ import sys
 def main() -> None:
     """Run the command line, or say how to install what it needs."""
     try:
+        _run()
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _run() -> None:
+    try:
         from scalednl.lab.cli import main as run
     except ModuleNotFoundError as error:
         if (error.name or "scalednl").split(".")[0] == "scalednl":

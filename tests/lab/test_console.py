@@ -1,12 +1,24 @@
 """What commands print: durations, sizes, tables, progress."""
 
-import io
+import os
+import subprocess
 import sys
 import time
+from pathlib import Path
+from typing import TextIO
 
 import pytest
+from rich.console import Console
 
-from scalednl.lab.console import counted, duration, emit, short_bytes, table_text, track
+from scalednl.lab.console import (
+    counted,
+    duration,
+    emit,
+    lasting_output,
+    short_bytes,
+    table_text,
+    track,
+)
 
 
 @pytest.mark.parametrize(
@@ -73,14 +85,57 @@ def test_progress_without_a_terminal_is_a_line_now_and_then(
     assert capsys.readouterr().err == "reading: 2 MB (50%)\nreading: 4 MB (100%)\n"
 
 
-def test_a_reader_that_has_gone_is_no_reason_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What comes after it is printed nowhere."""
+def _gone(kind: str) -> TextIO:
+    """A pipe without a reader, a full disk, a closed file."""
+    if kind == "pipe":
+        reader, writer = os.pipe()
+        os.close(reader)
+        return os.fdopen(writer, "w")
+    if kind == "full":
+        return open("/dev/full", "w")
+    file = open(os.devnull, "w")  # noqa: SIM115
+    file.close()
+    return file
 
-    class Closed(io.StringIO):
-        def write(self, _: str) -> int:
-            raise BrokenPipeError
 
-    monkeypatch.setattr(sys, "stdout", Closed())
-    emit("one")
-    emit("two")
-    sys.stdout.close()
+@pytest.mark.parametrize("kind", ["pipe", "full", "closed"])
+def test_output_that_nobody_takes_is_no_reason_to_stop(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes after it is printed nowhere, and closing the stream does not fail either."""
+    out, errors = _gone(kind), _gone(kind)
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", errors)
+    with lasting_output():
+        assert not sys.stdout.isatty()
+        for _ in range(3):
+            emit("a line")
+            print("a warning", file=sys.stderr)
+            Console(stderr=True).print("rich")
+    assert (sys.stdout, sys.stderr) == (out, errors)
+    out.close()
+    errors.close()
+
+
+CLOSED = """
+import os, sys
+os.closerange(0, 3)
+sys.stdin = sys.stdout = sys.stderr = None
+from scalednl.lab.console import open_standard_streams
+open_standard_streams()
+file = open(sys.argv[1], "w")
+assert file.fileno() > 2
+print("to nobody")
+print("to nobody", file=sys.stderr)
+sys.stdout.flush()
+os.write(2, b"to nobody")
+assert sys.stdin.read() == ""
+"""
+
+
+def test_closed_standard_streams_get_a_place(tmp_path: Path) -> None:
+    """So that no file of ours takes their numbers, and with them what is printed."""
+    file = tmp_path / "file"
+    ended = subprocess.run([sys.executable, "-c", CLOSED, str(file)])
+    assert ended.returncode == 0
+    assert file.read_bytes() == b""

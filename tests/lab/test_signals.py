@@ -10,15 +10,18 @@ import pytest
 
 from scalednl.lab.signals import StopRequest, watching_signals
 
-SECOND = """
-import os, signal
+STUCK = """
+import ctypes, os, signal
 from scalednl.lab.signals import watching_signals
 
 with watching_signals(b"first\\n", lambda: os.write(2, b"leaving\\n")):
     os.kill(os.getpid(), signal.SIGINT)
-    os.kill(os.getpid(), signal.SIGTERM)
-    os.write(2, b"never\\n")
+    os.write(1, b"stuck\\n")
+    lock, library = ctypes.create_string_buffer(256), ctypes.CDLL(None)
+    for _ in range(2):
+        library.pthread_mutex_lock(lock)
 """
+"""Locks a mutex twice: the main thread never comes back to the interpreter"""
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -35,11 +38,47 @@ def test_the_first_signal_is_stored_and_noticed(
     assert capfd.readouterr().err == "stopping\n"
 
 
-def test_the_second_signal_ends_the_process() -> None:
-    """The code is that of the second signal, after the notice and the last call."""
-    ended = subprocess.run([sys.executable, "-c", SECOND], capture_output=True, text=True)
-    assert ended.returncode == 128 + signal.SIGTERM
-    assert ended.stderr == "first\nleaving\n"
+def test_the_second_signal_ends_a_process_that_is_stuck() -> None:
+    """Whatever the main thread waits for; the code is that of the second signal."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", STUCK], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "stuck\n"
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert errors == "first\nleaving\n"
+
+
+def test_a_notice_that_nobody_can_read_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writing it fails as on a closed pipe; the request is stored all the same."""
+    written = []
+
+    def broken(descriptor: int, _: bytes) -> int:
+        written.append(descriptor)
+        raise BrokenPipeError
+
+    with watching_signals(b"stopping\n") as stop:
+        monkeypatch.setattr(os, "write", broken)
+        os.kill(os.getpid(), signal.SIGINT)
+    assert stop.signal == signal.SIGINT
+    assert written == [2]
+
+
+def test_an_ignored_signal_stays_ignored() -> None:
+    """As `nohup` ignores SIGHUP; otherwise a terminal that closes requests a stop."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with watching_signals(b"") as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert stop.signal == 0
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        with watching_signals(b"") as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert stop.signal == signal.SIGHUP
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_handlers_return_after_an_error() -> None:

@@ -1,10 +1,12 @@
 """What the commands print: lines, tables, durations, and progress of long work."""
 
+import io
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import TextIO
 
 from rich.console import Console
 from rich.progress import (
@@ -57,11 +59,87 @@ def _lines(what: str, total: int | None, in_bytes: bool) -> Advance:
 
 
 def emit(text: str) -> None:
-    """Print a line; a reader that has gone away, as `head` does, is no reason to stop."""
+    """Print a line at once."""
+    print(text, flush=True)
+
+
+class LastingStream(io.TextIOBase):
+    """A stream whose reader may go away: what is written afterwards goes nowhere.
+
+    A closed pipe, a full disk or a terminal that is gone are no reasons to stop a training.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write, or give the stream up."""
+        try:
+            return self._stream.write(text)
+        except (OSError, ValueError):
+            discard(self._stream)
+            return len(text)
+
+    def flush(self) -> None:
+        """Flush, or give the stream up."""
+        try:
+            self._stream.flush()
+        except (OSError, ValueError):
+            discard(self._stream)
+
+    def isatty(self) -> bool:
+        """Whether it is a terminal."""
+        return not self._stream.closed and self._stream.isatty()
+
+    def fileno(self) -> int:
+        """The descriptor of the stream below."""
+        return self._stream.fileno()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """That of the stream below."""
+        return self._stream.encoding
+
+
+def discard(stream: TextIO) -> None:
+    """Send what a stream still holds, and all that comes after it, nowhere."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
+@contextmanager
+def lasting_output() -> Iterator[None]:
+    """Let the block continue whatever becomes of standard output and error."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (
+        stream if isinstance(stream, LastingStream) else LastingStream(stream) for stream in before
+    )
     try:
-        print(text, flush=True)
-    except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        sys.stdout, sys.stderr = before
+
+
+def open_standard_streams() -> None:
+    """Give standard input, output and error a descriptor where they were closed.
+
+    Otherwise the next file that is opened gets it, and what is meant for a terminal is written
+    into that file. Letters that an encoding lacks are printed as escapes.
+    """
+    for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(descriptor, mode, closefd=False))  # noqa: SIM115
+        stream = getattr(sys, name)
+        if mode == "w" and isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def duration(seconds: float) -> str:

@@ -1,13 +1,22 @@
-"""Ctrl-C and termination: the first signal requests a stop, the second ends the process."""
+"""Ctrl-C and termination: the first signal requests a stop, the second ends the process.
+
+A thread waits for signals; the interpreter wakes it as soon as one arrives. So the second signal
+ends the process whatever the main thread does, which may be inside torch for hours. The handlers
+themselves only store a number: they cannot fail, whatever has become of the terminal.
+"""
 
 import os
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
+"""Ctrl-C, termination, and a terminal that closes"""
 
 
 class StopRequest:
@@ -15,18 +24,9 @@ class StopRequest:
 
     signal: int = 0
 
-    def __init__(self, notice: bytes = b"", leave: Callable[[], None] | None = None) -> None:
-        self._notice, self._leave = notice, leave
-
-    def __call__(self, number: int, _: FrameType | None) -> None:
-        """Store the first signal; end the process at the second."""
-        if self.signal:
-            if self._leave is not None:
-                self._leave()
-            os._exit(128 + number)
-        self.signal = number
-        # Not print: the signal may have come in the middle of one.
-        os.write(2, self._notice)
+    def __call__(self, number: int, _: FrameType | None = None) -> None:
+        """Store the first signal."""
+        self.signal = self.signal or number
 
 
 @contextmanager
@@ -35,15 +35,53 @@ def watching_signals(
 ) -> Iterator[StopRequest]:
     """Catch signals while the block runs, in the main thread; others get no signals.
 
-    `notice` is written when the first comes, `leave` is called when the second does.
+    `notice` is written when the first comes. When the second does, `leave` is called and the
+    process ends. A signal that is ignored, as `nohup` ignores SIGHUP, stays so.
     """
-    request = StopRequest(notice, leave)
+    request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
         yield request
         return
-    before = {number: signal.signal(number, request) for number in SIGNALS}
+    caught = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    ear, mouth = socket.socketpair()
+    mouth.setblocking(False)
+    thread = threading.Thread(target=_watch, args=(ear, request, notice, leave), daemon=True)
+    thread.start()
+    woken = signal.set_wakeup_fd(mouth.fileno(), warn_on_full_buffer=False)
+    before = {number: signal.signal(number, request) for number in caught}
     try:
         yield request
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        signal.set_wakeup_fd(woken)
+        mouth.close()
+        thread.join()
+        ear.close()
+
+
+def _watch(
+    ear: socket.socket, request: StopRequest, notice: bytes, leave: Callable[[], None] | None
+) -> None:
+    """Wait for signals, one byte each, until the other end closes."""
+    seen = 0
+    while received := ear.recv(16):
+        for number in received:
+            if number not in SIGNALS:
+                continue
+            seen += 1
+            if seen == 1:
+                request(number)
+                write_bytes(2, notice)
+                continue
+            try:
+                if leave is not None:
+                    leave()
+            finally:
+                os._exit(128 + number)
+
+
+def write_bytes(descriptor: int, content: bytes) -> None:
+    """Write to a terminal or pipe that may be gone."""
+    with suppress(OSError):
+        os.write(descriptor, content)

@@ -4,11 +4,14 @@
 """
 
 import os
+import pty
 import random
+import shlex
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -118,6 +121,52 @@ def test_signals_save_and_exit(tmp_path: Path, number: signal.Signals, code: int
     assert result is not None
     assert result.status == "interrupted"
     assert (out / "checkpoints" / f"{result.steps:08}").is_dir()
+
+
+@pytest.mark.parametrize("reader", ["tee log", "head -1 > log"])
+def test_ctrl_c_through_a_pipe_saves(tmp_path: Path, reader: str) -> None:
+    """`train 2>&1 | tee log`, Ctrl-C: tee ends at once, and the checkpoint is written.
+
+    `head` has ended before, so that not even the notice has a reader.
+    """
+    out = tmp_path / "run"
+    command = shlex.join([*TRAIN, "--out", str(out), "--epochs", "1000"])
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(tmp_path)
+        os.execvpe("bash", ["bash", "-c", f"{command} 2>&1 | {reader}"], _environment())
+    for _ in range(2400):
+        if (tmp_path / "log").is_file() and (tmp_path / "log").stat().st_size:
+            break
+        time.sleep(0.05)
+    time.sleep(0.5)
+    os.write(terminal, b"\x03")
+    with suppress(OSError):
+        while os.read(terminal, 1024):
+            pass
+    os.waitpid(pid, 0)
+    folder = RunFolder(out)
+    for _ in range(600):
+        result = folder.read_result()
+        if result is not None and result.status != "running":
+            break
+        time.sleep(0.1)
+    assert result is not None
+    assert result.status == "interrupted"
+    assert (out / "checkpoints" / f"{result.steps:08}").is_dir()
+
+
+@pytest.mark.parametrize("streams", [">&- 2>&-", ">/dev/full 2>/dev/full", "2>&1 | head -0"])
+def test_output_that_nobody_takes_costs_nothing(tmp_path: Path, streams: str) -> None:
+    """Closed, full or without a reader: the run finishes, and nothing is written elsewhere."""
+    command = shlex.join([*TRAIN, "--out", str(tmp_path / "run"), "--epochs", "2"])
+    shell = ["bash", "-o", "pipefail", "-c", f"{command} {streams}"]
+    ended = subprocess.run(shell, env=_environment(), timeout=240)
+    assert ended.returncode == 0
+    result = RunFolder(tmp_path / "run").read_result()
+    assert result is not None
+    assert (result.status, result.epochs) == ("finished", 2)
+    assert (tmp_path / "run" / ".lock").read_bytes() == b""
 
 
 def test_two_processes_are_one_run(tmp_path: Path) -> None:

@@ -1,10 +1,10 @@
 """The command line: `scalednl COMMAND`. One file per command; torch is imported when one runs."""
 
-import io
-import os
+import errno
 import signal
 import sys
 from collections.abc import Callable
+from typing import NoReturn
 
 import tyro
 
@@ -20,6 +20,10 @@ from scalednl.lab.cli.export import export
 from scalednl.lab.cli.report import report
 from scalednl.lab.cli.reproduce import reproduce
 from scalednl.lab.cli.train import parse_train, train
+from scalednl.lab.console import discard, lasting_output, open_standard_streams
+
+OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF)
+"""Of a file or terminal that takes no more output"""
 
 app = tyro.extras.SubcommandApp()
 app.command(bench, name="bench", help="Measure what the block costs on this machine.")
@@ -45,9 +49,7 @@ def parse(arguments: list[str]) -> Callable[[], None]:
 
 def main() -> None:
     """Run the command line; a mistake ends with a sentence and exit code 2, a failure with 1."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    open_standard_streams()
     if sys.argv[1:] in (["--version"], ["-V"]):
         print(f"scalednl {__version__}")
         return
@@ -56,10 +58,20 @@ def main() -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader has gone away, as `head` does; what Python flushes at the end goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard(sys.stdout)
         sys.exit(128 + signal.SIGPIPE)
     except CommandError as problem:
-        print(f"scalednl: {problem}", file=sys.stderr)
-        sys.exit(2 if isinstance(problem, UsageError) else 1)
+        _fail(str(problem), 2 if isinstance(problem, UsageError) else 1)
     except KeyboardInterrupt:
-        sys.exit(130)
+        _fail("interrupted", 128 + signal.SIGINT)
+    except OSError as problem:
+        if problem.filename is not None or problem.errno not in OUTPUT_ERRORS:
+            raise
+        discard(sys.stdout)
+        _fail(f"could not write the output: {problem.strerror}", 1)
+
+
+def _fail(sentence: str, code: int) -> NoReturn:
+    with lasting_output():
+        print(f"scalednl: {sentence}", file=sys.stderr)
+    sys.exit(code)

@@ -27,12 +27,14 @@ def demo(
         threads: Processor threads for torch; its own default if not given.
     """
     check_threads(threads)
+    from scalednl.lab.console import lasting_output
     from scalednl.lab.demo.run import run
 
-    try:
-        signal = run(out, threads)
-    except KeyboardInterrupt:
-        signal = SIGINT
-    if signal:
-        print("Interrupted; the same command resumes.", file=sys.stderr)
-        sys.exit(128 + signal)
+    with lasting_output():
+        try:
+            signal = run(out, threads)
+        except KeyboardInterrupt:
+            signal = SIGINT
+        if signal:
+            print("Interrupted; the same command resumes.", file=sys.stderr)
+            sys.exit(128 + signal)

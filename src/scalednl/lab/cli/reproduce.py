@@ -43,10 +43,12 @@ def reproduce(
     if plan:
         _print_plan(names, options, json)
         return
+    from scalednl.lab.console import lasting_output
     from scalednl.lab.sweep.reproduce import reproduce as run
 
-    outcome = run(names, options)
-    _print_outcome(outcome)
+    with lasting_output():
+        outcome = run(names, options)
+        _print_outcome(outcome)
     sys.exit(outcome.exit_code)
 
 

@@ -13,6 +13,7 @@ import tyro
 
 from scalednl.errors import CommandError, UsageError
 from scalednl.lab.config import Experiment, RunSettings
+from scalednl.lab.console import emit, lasting_output
 from scalednl.lab.machine import most_threads
 
 if TYPE_CHECKING:
@@ -84,7 +85,8 @@ def _train(parsed: TrainArguments) -> None:
 
         print(plan_run(parsed.experiment, parsed.run, parsed.root))
         return
-    _finish(_run(parsed, out), out)
+    with lasting_output():
+        _finish(_run(parsed, out), out)
 
 
 def _parse(name: str, rest: list[str]) -> TrainArguments:
@@ -164,7 +166,6 @@ def _run(parsed: TrainArguments, out: Path) -> "Outcome":
 
 
 def _finish(outcome: "Outcome", out: Path) -> None:
-    from scalednl.lab.console import emit
     from scalednl.lab.training.devices import is_first_process
     from scalednl.lab.training.run_writer import summary
 

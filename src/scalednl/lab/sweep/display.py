@@ -1,6 +1,5 @@
 """The progress of a sweep: a table on a terminal, else a line for every event."""
 
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from rich.text import Text
 
 from scalednl.lab.console import duration, emit
 from scalednl.lab.records.run import finished_epochs
+from scalednl.lab.signals import write_bytes
 from scalednl.lab.sweep.plan import PlannedRun
 from scalednl.lab.sweep.schedule import SweepState
 
@@ -68,7 +68,7 @@ class SweepDisplay:
     def restore_terminal(self) -> None:
         """Show the cursor again, before the process ends at once."""
         if self._live is not None:
-            os.write(1, SHOW_CURSOR)
+            write_bytes(1, SHOW_CURSOR)
 
     def _draw(self, state: SweepState) -> Group:
         counts = state.count()

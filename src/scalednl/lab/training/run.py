@@ -10,6 +10,7 @@ import torch
 from scalednl.errors import CommandError, UsageError
 from scalednl.files import writing_to
 from scalednl.lab.config import Experiment, RunSettings
+from scalednl.lab.console import lasting_output
 from scalednl.lab.machine import use_threads
 from scalednl.lab.records.run import Result, RunFolder, RunSetup, Status
 from scalednl.lab.signals import watching_signals
@@ -64,6 +65,7 @@ def run(
     fabric = make_fabric(settings)
     check_batch(experiment, data, fabric.world_size)
     with ExitStack() as held:
+        held.enter_context(lasting_output())
         stop = held.enter_context(watching_signals(NOTICE if is_first_process() else b""))
         if is_first_process():
             with writing_to(path):
