@@ -10,7 +10,7 @@ from scalednl.lab.paper.costs import training_multiply_adds
 from scalednl.lab.paper.hours import paper_hours, rates
 from scalednl.lab.recipes import find_recipe
 from scalednl.lab.records.run import ErrorSummary, Result, RunSetup
-from scalednl.lab.records.runs import PRECISIONS, RunRecord
+from scalednl.lab.records.runs import RunRecord
 
 SCALED = find_recipe("pairs-scaled")
 
@@ -49,9 +49,10 @@ def test_threads_scale_what_a_processor_took() -> None:
 
 def test_half_precision_has_a_pace_of_its_own() -> None:
     """A bf16 run says nothing about the cell in float32, and the other way round."""
-    found = rates([_finished(10.0), _finished(4.0, precision=PRECISIONS["bf16"])])
+    half = replace(SCALED, precision="bf16")
+    found = rates([_finished(10.0), _finished(4.0, half)])
     assert found.seconds(SCALED) == pytest.approx(10)
-    assert found.seconds(SCALED, PRECISIONS["bf16"]) == pytest.approx(4)
+    assert found.seconds(half) == pytest.approx(4)
 
 
 def test_networks_outside_the_tables_have_their_own_time_only() -> None:

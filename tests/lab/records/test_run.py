@@ -64,6 +64,28 @@ def test_a_config_names_what_is_wrong_with_its_experiment(tmp_path: Path) -> Non
         folder.read_config()
 
 
+def test_the_precision_of_an_older_config_is_that_of_its_run(tmp_path: Path) -> None:
+    """Files that name it under `run` alone are read as such; two that differ are damage."""
+    folder = RunFolder(tmp_path)
+    folder.write_config(small(precision="bf16"), RunSetup(precision="bf16-mixed"))
+    path = tmp_path / "config.json"
+    values = json.loads(path.read_text())
+    del values["experiment"]["precision"]
+    path.write_text(json.dumps(values))
+    assert folder.read_config()[0].precision == "bf16"
+    del values["run"]["precision"]
+    path.write_text(json.dumps(values))
+    assert folder.read_config()[0] == SMALL
+    values["run"]["precision"] = "64-true"
+    path.write_text(json.dumps(values))
+    with pytest.raises(CommandError, match=r"damaged: experiment: .*64-true"):
+        folder.read_config()
+    values["experiment"]["precision"] = "bf16"
+    path.write_text(json.dumps(values))
+    with pytest.raises(CommandError, match="precision is bf16, but the run's is 64-true"):
+        folder.read_config()
+
+
 def test_one_process_at_a_time(tmp_path: Path) -> None:
     """While one holds the lock another is refused; asking about it leaves no file."""
     one, two = RunFolder(tmp_path), RunFolder(tmp_path)

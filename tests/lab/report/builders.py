@@ -5,6 +5,7 @@ from functools import cache
 from pathlib import Path
 
 from scalednl.lab.config import Experiment
+from scalednl.lab.config.experiment import PRECISIONS
 from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.scales import SCALES, run_name
 from scalednl.lab.records import Origin, origin
@@ -16,7 +17,6 @@ from scalednl.lab.records.run import (
     RunSetup,
     Status,
 )
-from scalednl.lab.records.runs import PRECISIONS
 
 
 @cache
@@ -30,13 +30,13 @@ def write_run(
     errors: list[float],
     status: Status = "finished",
     *,
-    precision: str = PRECISIONS["fp32"],
     date: str | None = None,
 ) -> RunFolder:
     """A run with these test errors, one an epoch."""
     folder.mkdir(parents=True, exist_ok=True)
     run = RunFolder(folder)
     made = _made()
+    precision = PRECISIONS[experiment.precision]
     run.write_config(experiment, RunSetup(train_images=5000, origin=made, precision=precision))
     run.write_epochs(
         [Epoch(epoch=i, test_error_pct=error, seconds=float(i)) for i, error in enumerate(errors)]

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from scalednl.lab.paper.scales import run_name
 from scalednl.lab.recipes import find_recipe
-from scalednl.lab.records.runs import PRECISIONS, find_runs
+from scalednl.lab.records.runs import find_runs
 from scalednl.lab.report.write import write_report
 from tests.lab.report.builders import cell_experiment, write_cell, write_run
 
@@ -199,7 +200,7 @@ def test_of_one_seed_the_run_further_on_counts(tmp_path: Path) -> None:
     """A second run of a training and seed is set aside, and said to be."""
     write_run(tmp_path / "cut", EXPERIMENT, [60.0], status="interrupted")
     write_run(tmp_path / "whole", EXPERIMENT, [50.0, 20.0])
-    write_run(tmp_path / "half", EXPERIMENT, [10.0], precision=PRECISIONS["bf16"])
+    write_run(tmp_path / "half", replace(EXPERIMENT, precision="bf16"), [10.0])
     page = write_report([tmp_path], tmp_path / "report.html")
     numbers = json.loads(page.with_suffix(".json").read_text())
     table = next(t for t in numbers["tables"] if t["name"] == "table1_importance")
@@ -211,20 +212,35 @@ def test_of_one_seed_the_run_further_on_counts(tmp_path: Path) -> None:
     left_out = page.with_suffix(".md").read_text().split("## Runs left out")[1]
     assert "| cut | set aside: another run" in left_out
     assert problems["whole"] == problems["half"] == ""
-    (other,) = numbers["others"]
-    assert (other["ours"]["last"]["mean"], other["ours"]["runs"]) == (10.0, ["half"])
-    assert "bf16-mixed" in other["trained"]
+    half = next(group for group in table["groups"] if group["scale"] == "smoke, bf16")
+    ours = half["rows"][0]["cells"]["base"]["ours"]
+    assert (ours["n"], ours["last"]["mean"], ours["runs"]) == (1, 10.0, ["half"])
+    assert not numbers["others"]
 
 
 def test_runs_of_half_precision_alone(tmp_path: Path) -> None:
-    """A report over bf16 runs shows them beside each other, in no table of the paper."""
+    """A report over bf16 runs has their tables, differences and verdicts, marked as bf16."""
+    chosen = [
+        replace(cell_experiment("table1_importance", row, "base"), precision="bf16")
+        for row in ("softmax", "scaled")
+    ]
     for seed in range(2):
-        for name, error in (("pairs-scaled", 20.0), ("pairs-softmax", 30.0)):
-            one = replace(find_recipe(name), seed=seed)
-            write_run(tmp_path / f"{name}{seed}", one, [error], precision=PRECISIONS["bf16"])
+        for one, error in zip(chosen, (30.0, 20.0), strict=True):
+            one = replace(one, seed=seed)
+            write_run(tmp_path / run_name(one), one, [error + seed])
+    own = replace(chosen[1], lr=0.123)
+    write_run(tmp_path / "own", own, [50.0])
     page = write_report([tmp_path], tmp_path / "report.html")
     numbers = json.loads(page.with_suffix(".json").read_text())
-    assert not any(table["has_ours"] for table in numbers["tables"])
-    gaps = {row["recipe"]: row["ours"]["difference"] for row in numbers["others"]}
-    assert gaps["pairs-softmax"] is None
-    assert gaps["pairs-scaled"]["mean"] == -10.0
+    table = next(t for t in numbers["tables"] if t["name"] == "table1_importance")
+    assert [group["scale"] for group in table["groups"]] == ["paper", "smoke, bf16"]
+    rows = table["groups"][1]["rows"]
+    gaps = {row["row"]: row["cells"]["base"]["ours"]["difference"] for row in rows}
+    assert gaps["softmax"] is None
+    assert gaps["scaled"]["mean"] == -10.0
+    assert {verdict["scale"] for verdict in numbers["verdicts"]} == {"smoke, bf16"}
+    (other,) = numbers["others"]
+    assert other["trained"].endswith(", bf16")
+    text = page.read_text()
+    assert "smoke, bf16" in text
+    assert "smoke, bf16" in page.with_suffix(".md").read_text()

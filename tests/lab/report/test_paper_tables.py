@@ -99,6 +99,6 @@ def test_figure_2_is_drawn_from_the_table(tmp_path: Path) -> None:
 
 def test_cells_of_tables_are_known() -> None:
     """So that other trainings can be listed by themselves."""
-    known = cells_in_tables()
+    known = cells_in_tables({})
     for _, experiment in artefacts()["control_gamma"].trainings(SCALES["lite"]):
         assert experiment.cell in known

@@ -8,7 +8,6 @@ import pytest
 from rich.console import Console
 
 from scalednl.lab.paper.hours import Rates
-from scalednl.lab.records.runs import PRECISIONS
 from scalednl.lab.sweep.display import SweepDisplay
 from scalednl.lab.sweep.schedule import SweepState
 from tests.lab.sweep.builders import planned
@@ -58,7 +57,7 @@ def test_the_longest_run_is_waited_for(tmp_path: Path) -> None:
 def test_half_precision_has_its_own_estimate(tmp_path: Path) -> None:
     """The time left of a bf16 run is that of bf16 runs of its cell, not of float32 ones."""
     (run,) = planned(tmp_path, "a")
-    half = replace(run, precision=PRECISIONS["bf16"])
+    half = replace(run, experiment=replace(run.experiment, precision="bf16"))
     rates = Rates(1e9, "", {run.cell: 10.0, half.cell: 4.0})
     for one, seconds in ((run, 10.0), (half, 4.0)):
         display = SweepDisplay(lambda planned: planned.seconds(rates))

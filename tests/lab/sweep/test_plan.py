@@ -10,11 +10,10 @@ import pytest
 
 from scalednl.lab.config import Experiment
 from scalednl.lab.paper.artefacts import find_artefacts
-from scalednl.lab.paper.scales import SCALES
+from scalednl.lab.paper.scales import SCALES, scale_at
 from scalednl.lab.recipes import PRETRAIN
 from scalednl.lab.records.failure import write_failure
 from scalednl.lab.records.run import RunFolder
-from scalednl.lab.records.runs import PRECISIONS
 from scalednl.lab.sweep.plan import Plan, PlannedRun, make_plan
 from scalednl.lab.sweep.plan_view import plan_lines
 from tests.lab.report.builders import write_run
@@ -126,16 +125,17 @@ def test_the_same_cell_and_seed_is_the_same_run(tmp_path: Path) -> None:
 def test_half_precision_is_another_run(tmp_path: Path) -> None:
     """A bf16 run does not stand for a float32 one, nor the other way round; each has a folder."""
     first = _plan(tmp_path).runs[0]
-    write_run(tmp_path / "half", first.experiment, [30.0], precision=PRECISIONS["bf16"])
-    chosen, scale = find_artefacts(["table1_importance"]), SCALES["smoke"]
+    half = replace(first.experiment, precision="bf16")
+    write_run(tmp_path / "half", half, [30.0])
     assert _plan(tmp_path).runs[0].state == "waiting"
-    half = make_plan(chosen, scale, tmp_path, precision="bf16").runs
-    assert (half[0].state, half[0].path) == ("finished", tmp_path / "half")
-    assert not {run.path for run in half} & {run.path for run in _plan(tmp_path).runs}
-    write_run(first.path, first.experiment, [30.0], precision=PRECISIONS["bf16"], date="2020")
+    chosen = find_artefacts(["table1_importance"])
+    runs = make_plan(chosen, scale_at("smoke", "bf16"), tmp_path).runs
+    assert (runs[0].state, runs[0].path) == ("finished", tmp_path / "half")
+    assert not {run.path for run in runs} & {run.path for run in _plan(tmp_path).runs}
+    write_run(first.path, half, [30.0], date="2020")
     found = _plan(tmp_path).runs[0]
     assert (found.state, found.note) == (
-        *("damaged", "it holds another experiment (precision is bf16-mixed, not 32-true)"),
+        *("damaged", "it holds another experiment (precision is bf16, not fp32)"),
     )
 
 

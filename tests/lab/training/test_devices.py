@@ -19,13 +19,13 @@ def _no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_precision_is_fabrics() -> None:
     """bf16 is mixed: weights stay in float32, products are in bf16; fp16 needs a GPU."""
-    fabric = make_fabric(replace(SETTINGS, precision="bf16"))
+    fabric = make_fabric(SETTINGS, "bf16")
     layer = fabric.setup_module(torch.nn.Linear(4, 4))
     with fabric.autocast():
         assert layer.weight.dtype == torch.float32
         assert torch.nn.functional.linear(torch.ones(1, 4), layer.weight).dtype == torch.bfloat16
     with pytest.raises(CommandError, match="fp16 training needs a GPU: use --precision bf16"):
-        make_fabric(replace(SETTINGS, precision="fp16"))
+        make_fabric(SETTINGS, "fp16")
 
 
 def test_a_device_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -258,7 +258,7 @@ def test_accumulated_parts_are_one_batch(parts: int) -> None:
 def test_mixed_precision_trains(tmp_path: Path) -> None:
     """bf16 on a CPU finishes with finite weights and loss, other than fp32's; fp16 is refused."""
     for precision in ("fp32", "bf16"):
-        outcome = _run(tmp_path / precision, settings=replace(SETTINGS, precision=precision))
+        outcome = _run(tmp_path / precision, small(precision=precision))
         assert outcome.status == "finished"
     found = evaluate_source(tmp_path / "bf16", None, None, None)
     assert math.isfinite(found["test_loss"])
@@ -267,7 +267,7 @@ def test_mixed_precision_trains(tmp_path: Path) -> None:
     assert all(value.isfinite().all() for value in mixed.values())
     assert not torch.equal(mixed["stem.weight"], single["stem.weight"])
     with pytest.raises(CommandError, match="fp16 training needs a GPU"):
-        _run(tmp_path / "fp16", settings=replace(SETTINGS, precision="fp16"))
+        _run(tmp_path / "fp16", small(precision="fp16"))
     assert not (tmp_path / "fp16").exists()
 
 
@@ -332,8 +332,8 @@ def test_what_does_not_belong_together_is_refused(
 ) -> None:
     """Another network's checkpoint, another precision, checkpoints without a configuration."""
     _interrupted(tmp_path / "run", monkeypatch)
-    with pytest.raises(UsageError, match="started with precision 32-true and cannot be resumed"):
-        _run(tmp_path / "run", settings=replace(SETTINGS, precision="bf16"))
+    with pytest.raises(UsageError, match=r"another experiment \(precision is fp32, not bf16\)"):
+        _run(tmp_path / "run", small(precision="bf16"))
     _run(tmp_path / "other", small(model="preresnet14"))
     shutil.rmtree(tmp_path / "run" / "checkpoints")
     shutil.copytree(tmp_path / "other" / "checkpoints", tmp_path / "run" / "checkpoints")

@@ -15,6 +15,9 @@ from scalednl.lab.config.limits import check_at_least
 from scalednl.options import default_init
 
 Schedule = Literal["steps", "one-cycle"]
+Precision = Literal["fp32", "bf16", "fp16"]
+PRECISIONS: dict[Precision, str] = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
+"""As experiments name them, and as Lightning Fabric does"""
 
 GENERATED: dict[str, type[PairsConfig] | type[RecallConfig]] = {
     "pairs": PairsConfig,
@@ -85,6 +88,8 @@ class Experiment:
     """Options of the data set `recall`; other data sets ignore them"""
     recalibrate: int = 0
     """Training batches over which batch norm's statistics are estimated before a test; 0: off"""
+    precision: Precision = "fp32"
+    """bf16 and fp16 are mixed precision"""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -162,6 +167,8 @@ class Experiment:
             del values["milestones"]
         if not self.recalibrate:
             del values["recalibrate"]
+        if self.precision == "fp32":
+            del values["precision"]
         if self.position is None:
             values["position"] = self.blocks > 0
         # Cells count the number of blocks and their stage where the first records have them.

@@ -8,19 +8,16 @@ from scalednl.lab.config.limits import check_at_least
 from scalednl.lab.machine import check_threads
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
-Precision = Literal["fp32", "bf16", "fp16"]
 
 
 @dataclass(frozen=True)
 class RunSettings:
-    """Device, processes, precision, and what is saved on the way."""
+    """Device, processes, and what is saved on the way."""
 
     device: Device = "auto"
     """"auto" uses a GPU if there is one"""
     devices: int = 1
     """Processes on this machine; with more than one, training is data-parallel"""
-    precision: Precision = "fp32"
-    """bf16 and fp16 are mixed precision"""
     threads: int | None = None
     """Processor threads for torch; its own default if None"""
     compile: bool = False

@@ -8,7 +8,7 @@ from statistics import fmean, median
 from scalednl.lab.config import Experiment
 from scalednl.lab.console import counted
 from scalednl.lab.paper.costs import CPU_THREAD_RATE, paper_gpu_rate, training_multiply_adds
-from scalednl.lab.records.runs import PRECISIONS, RunRecord, cell_of
+from scalednl.lab.records.runs import RunRecord
 
 THREADS = 2
 """Assumed where no run has finished and no number is given"""
@@ -25,9 +25,9 @@ class Rates:
     cells: dict[str, float] = field(default_factory=dict)
     """Seconds of trainings that have finished here, by cell"""
 
-    def seconds(self, experiment: Experiment, precision: str = PRECISIONS["fp32"]) -> float:
+    def seconds(self, experiment: Experiment) -> float:
         """Seconds of all epochs of an experiment."""
-        measured = self.cells.get(cell_of(experiment, precision)) if self.cells else None
+        measured = self.cells.get(experiment.cell) if self.cells else None
         return training_multiply_adds(experiment) / self.usual if measured is None else measured
 
 

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any, Literal
 
 from scalednl.lab.config import Experiment
+from scalednl.lab.config.experiment import Precision
 from scalednl.lab.recipes import CIFAR, TINY, recipes
 from scalednl.networks import network_shape
 from scalednl.options import default_init
@@ -61,10 +62,19 @@ class Scale:
     """Pairs of the paper's data set and network that are left out although both are used"""
     norm_init: Mapping[str, float] = field(default_factory=dict)
     """Where the blocks' batch norm starts for some of the paper's networks, if not as the recipe"""
+    precision: Precision = "fp32"
+
+    @property
+    def label(self) -> str:
+        """Its name, and the precision if it is half."""
+        return self.name if self.precision == "fp32" else f"{self.name}, {self.precision}"
 
     def experiment(self, setting: PaperSetting) -> Experiment | None:
         """The experiment of a setting at this scale; None where it has none."""
-        return _experiment(self, setting)
+        found = _experiment(self, setting)
+        if found is None or self.precision == "fp32":
+            return found
+        return replace(found, precision=self.precision)
 
     def seeds_of(self, setting: PaperSetting) -> int:
         """How many seeds a cell of it has."""
@@ -113,7 +123,10 @@ def run_name(experiment: Experiment) -> str:
         words.append(f"{experiment.limit or 'all'}x{experiment.epochs}")
     if experiment.weight_decay != recipe.weight_decay:
         words.append(f"wd{experiment.weight_decay:g}")
-    return "-".join([experiment.recipe, *words, f"seed{experiment.seed}"])
+    words.append(f"seed{experiment.seed}")
+    if experiment.precision != recipe.precision:
+        words.append(experiment.precision)
+    return "-".join([experiment.recipe, *words])
 
 
 SCALES: dict[str, Scale] = {
@@ -169,3 +182,13 @@ SCALES: dict[str, Scale] = {
         ),
     )
 }
+
+
+def scale_at(name: str, precision: Precision) -> Scale:
+    """The scale of a name, with all its trainings in this precision."""
+    return SCALES[name] if precision == "fp32" else _in_precision(SCALES[name], precision)
+
+
+@cache
+def _in_precision(scale: Scale, precision: Precision) -> Scale:
+    return replace(scale, precision=precision)

@@ -23,6 +23,7 @@ from filelock import FileLock, Timeout
 from scalednl.errors import CommandError
 from scalednl.files import replacing, write_json, write_text
 from scalednl.lab.config import Experiment
+from scalednl.lab.config.experiment import PRECISIONS
 from scalednl.lab.records.origin import Origin
 from scalednl.lab.records.typed_json import (
     decode_record,
@@ -197,7 +198,15 @@ class RunFolder:
         path = self.path / "config.json"
         try:
             found = read_record(path, _ConfigFile, schema=SCHEMA)
-            return Experiment.from_dict(found.experiment), found.run
+            # Older files name the precision under `run` alone.
+            names = {long: short for short, long in PRECISIONS.items()}
+            known = {"precision": names.get(found.run.precision, found.run.precision)}
+            experiment = Experiment.from_dict({**known, **found.experiment})
+            if PRECISIONS[experiment.precision] != found.run.precision:
+                raise ValueError(
+                    f"precision is {experiment.precision}, but the run's is {found.run.precision}"
+                )
+            return experiment, found.run
         except FileNotFoundError as error:
             raise CommandError(f"{path} does not exist") from error
         except ValueError as error:

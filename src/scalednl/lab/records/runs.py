@@ -20,14 +20,6 @@ DEPTH = 4
 """Levels of folders that are searched"""
 LEFTOVERS = ("checkpoints", "result.json", "epochs.jsonl")
 """What may be left of a run whose config is gone"""
-PRECISIONS = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
-"""As settings name them, and as Lightning Fabric and records do"""
-
-
-def cell_of(experiment: Experiment, precision: str = PRECISIONS["fp32"]) -> str:
-    """What identifies a training up to its seed; half precision makes it another training."""
-    full = precision == PRECISIONS["fp32"]
-    return experiment.cell if full else f"{experiment.cell} {precision}"
 
 
 @dataclass(frozen=True)
@@ -48,9 +40,7 @@ class RunRecord:
     @property
     def cell(self) -> str | None:
         """What it shares with its runs of other seeds; None if its config cannot be read."""
-        if self.experiment is None:
-            return None
-        return cell_of(self.experiment, self.setup.precision)
+        return None if self.experiment is None else self.experiment.cell
 
     @property
     def seed(self) -> int | None:

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from scalednl.lab.config import Experiment
+from scalednl.lab.config.experiment import PRECISIONS
 from scalednl.lab.console import counted
-from scalednl.lab.records.runs import RunRecord
+from scalednl.lab.paper.scales import SCALES, Scale, scale_at
+from scalednl.lab.records.runs import Cells, RunRecord
 from scalednl.lab.stats import Contrast, Summary, contrast, paired, summarise
 from scalednl.options import Center
 
@@ -64,6 +66,14 @@ def as_softmax(experiment: Experiment) -> Experiment | None:
         block, attention="softmax", scale=True, center=None, reference_pixels=None, order="auto"
     )
     return replace(experiment, block=block)
+
+
+def scales_of(runs: Cells) -> list[Scale]:
+    """The scales in float32, and in every other precision that runs have; full recipes first."""
+    every = (run.experiment for members in runs.values() for run in members)
+    found = {"fp32", *(experiment.precision for experiment in every if experiment is not None)}
+    used = [precision for precision in PRECISIONS if precision in found]
+    return [scale_at(name, precision) for precision in used for name in reversed(SCALES)]
 
 
 def describe_block(experiment: Experiment) -> str:

@@ -14,11 +14,9 @@ from scalednl.lab.paper.hours import rates
 from scalednl.lab.records.bench import BenchRecord, find_bench_records
 from scalednl.lab.records.origin import Origin, origin
 from scalednl.lab.records.runs import (
-    PRECISIONS,
     Cells,
     RunRecord,
     by_cell,
-    cell_of,
     find_runs,
 )
 from scalednl.lab.report.aggregate import Outcome, as_softmax, describe_block, outcome
@@ -179,7 +177,7 @@ def _counts(runs: Sequence[RunRecord], verdicts: Sequence[Verdict]) -> Counts:
 
 def _others(cells: Cells) -> tuple[tuple[Training, ...], tuple[Figure, ...]]:
     """Trainings that are in none of the paper's tables, by data set and network."""
-    known = cells_in_tables()
+    known = cells_in_tables(cells)
     found: list[tuple[tuple[str, str, int, str], Training]] = []
     groups: dict[Place, list[Sequence[RunRecord]]] = {}
     for cell, members in cells.items():
@@ -197,13 +195,13 @@ def _others(cells: Cells) -> tuple[tuple[Training, ...], tuple[Figure, ...]]:
 def _training(members: Sequence[RunRecord], cells: Cells) -> Training:
     first, experiment = members[0], members[0].experiment
     assert experiment is not None
-    precision, images = first.setup.precision, first.setup.train_images
+    images = first.setup.train_images
     softmax = as_softmax(experiment)
-    ours = outcome(members, () if softmax is None else cells.get(cell_of(softmax, precision), ()))
+    ours = outcome(members, () if softmax is None else cells.get(softmax.cell, ()))
     assert ours is not None
     trained = counted(experiment.epochs, "epoch")
     trained += "" if images is None else f" of {images:,} images"
-    trained += "" if precision == PRECISIONS["fp32"] else f", precision {precision}"
+    trained += "" if experiment.precision == "fp32" else f", {experiment.precision}"
     results = [run.result for run in members if run.result is not None]
     speeds = [one.images_per_second for one in results if one.images_per_second is not None]
     return Training(

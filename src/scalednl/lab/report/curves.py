@@ -7,9 +7,8 @@ from itertools import zip_longest
 from scalednl.lab.charts import Curve, Plot, curve_chart
 from scalednl.lab.config import Experiment
 from scalednl.lab.paper.grids import Artefact
-from scalednl.lab.paper.scales import SCALES
 from scalednl.lab.records.runs import Cells, RunRecord
-from scalednl.lab.report.aggregate import describe_block
+from scalednl.lab.report.aggregate import describe_block, scales_of
 from scalednl.lab.report.formatting import data_words, network_words
 
 CURVES = 8
@@ -65,7 +64,7 @@ def error_figure(
 
 def learning_curves(artefact: Artefact, runs: Cells) -> Iterator[Figure]:
     """For each scale, data set and network one chart, with a plot per column."""
-    for scale in reversed(SCALES.values()):
+    for scale in scales_of(runs):
         places: dict[Place, dict[str, list[Curve]]] = {}
         for cell, experiment in artefact.trainings(scale):
             curve = _curve(experiment, runs.get(experiment.cell, ()))
@@ -76,7 +75,7 @@ def learning_curves(artefact: Artefact, runs: Cells) -> Iterator[Figure]:
                 plots.setdefault(column, []).append(curve)
         for place, plots in places.items():
             shown = [Plot(column, curves) for column, curves in plots.items()]
-            yield error_figure(place, shown, "epoch", scale=scale.name)
+            yield error_figure(place, shown, "epoch", scale=scale.label)
 
 
 def other_curves(groups: Mapping[Place, Sequence[Sequence[RunRecord]]]) -> Iterator[Figure]:

@@ -7,9 +7,9 @@ from scalednl.lab.charts import Curve, Plot
 from scalednl.lab.config import Experiment
 from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.grids import Artefact, Cell
-from scalednl.lab.paper.scales import SCALES, Scale
+from scalednl.lab.paper.scales import Scale
 from scalednl.lab.records.runs import Cells
-from scalednl.lab.report.aggregate import Outcome, describe_block, outcome
+from scalednl.lab.report.aggregate import Outcome, describe_block, outcome, scales_of
 from scalednl.lab.report.curves import Figure, colour_of, error_figure, learning_curves
 from scalednl.lab.report.formatting import data_words, network_words
 from scalednl.lab.report.printed_numbers import noise_caption
@@ -86,7 +86,7 @@ def paper_table(artefact: Artefact, runs: Cells) -> PaperTable:
     notes = _notes(artefact)
     groups = tuple(
         group
-        for scale in reversed(SCALES.values())
+        for scale in scales_of(runs)
         if (group := _group(artefact, scale, runs, notes)) is not None
     )
     return PaperTable(
@@ -106,11 +106,11 @@ def paper_table(artefact: Artefact, runs: Cells) -> PaperTable:
     )
 
 
-def cells_in_tables() -> set[str]:
+def cells_in_tables(runs: Cells) -> set[str]:
     """The cells that are in some table."""
     return {
         experiment.cell
-        for scale in SCALES.values()
+        for scale in scales_of(runs)
         for artefact in artefacts().values()
         for _, experiment in artefact.trainings(scale)
     }
@@ -139,9 +139,10 @@ def _group(
         printed = cell.printed if experiment.data == cell.setting.data else None
         row.cells[cell.column] = TableCell(printed, mark, ours, describe_block(experiment))
     run = [row for row in rows.values() if any(cell and cell.ours for cell in row.cells.values())]
-    if scale.name == "paper":
-        return ScaleGroup(scale.name, scale.words, bool(run), tuple(rows.values()))
-    return ScaleGroup(scale.name, scale.words, True, tuple(run)) if run else None
+    words = scale.words if scale.precision == "fp32" else f"{scale.words}; in {scale.precision}"
+    if scale.label == "paper":
+        return ScaleGroup(scale.label, words, bool(run), tuple(rows.values()))
+    return ScaleGroup(scale.label, words, True, tuple(run)) if run else None
 
 
 def _row(artefact: Artefact, cell: Cell, experiment: Experiment) -> TableRow:

@@ -18,8 +18,9 @@ from scalednl.lab.paper.answers import (
 )
 from scalednl.lab.paper.claims import Claim, claims, main_claims
 from scalednl.lab.paper.rules import FIXED_LEVEL, OFTEN_SEEDS, RULES, Rule
-from scalednl.lab.paper.scales import SCALES, Scale
+from scalednl.lab.paper.scales import Scale
 from scalednl.lab.records.runs import Cells
+from scalednl.lab.report.aggregate import scales_of
 from scalednl.lab.report.contrasts import RowValues, Scores, row_values
 from scalednl.lab.report.settling import More, Seconds, what_settles
 from scalednl.lab.stats import (
@@ -110,7 +111,7 @@ def judge_all(runs: Cells, scores: Scores, seconds: Seconds) -> list[Verdict]:
     """
     by_name = {claim.name: claim for claim in claims()}
     found: list[Verdict] = []
-    for scale in reversed(SCALES.values()):
+    for scale in scales_of(runs):
         judged = [judge(claim, scale, runs, scores) for claim in by_name.values()]
         for one in corrected([one for one in judged if one is not None], scale):
             more = None
@@ -131,7 +132,7 @@ def judge(claim: Claim, scale: Scale, runs: Cells, scores: Scores) -> Verdict | 
     rule, possible = RULES[scale.name], len(claim.distinct_rows(scale))
     often = claim.kind == "often"
     verdict = Verdict(
-        *(claim.name, claim.says, claim.kind, claim.artefact, claim.quantity, scale.name),
+        *(claim.name, claim.says, claim.kind, claim.artefact, claim.quantity, scale.label),
         *(claim.is_primary, claim.is_ours, OPEN, ""),
         level=FIXED_LEVEL if often else rule.level(possible),
     )

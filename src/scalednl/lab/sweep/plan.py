@@ -5,17 +5,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from scalednl.lab.config import Experiment
-from scalednl.lab.config.settings import Precision
 from scalednl.lab.paper.grids import Artefact
 from scalednl.lab.paper.hours import Rates, rates
 from scalednl.lab.paper.scales import Scale, run_name
 from scalednl.lab.recipes import PRETRAIN, recipes
 from scalednl.lab.records.runs import (
-    PRECISIONS,
     RunRecord,
     State,
     by_cell,
-    cell_of,
     find_runs,
 )
 
@@ -37,13 +34,11 @@ class PlannedRun:
     epochs_done: int = 0
     turn: tuple[int, int] = (0, 0)
     """Runs with smaller ones come first"""
-    precision: str = PRECISIONS["fp32"]
-    """As records name it"""
 
     @property
     def cell(self) -> str:
         """What it shares with its runs of other seeds."""
-        return cell_of(self.experiment, self.precision)
+        return self.experiment.cell
 
     @property
     def has_ended(self) -> bool:
@@ -52,7 +47,7 @@ class PlannedRun:
 
     def seconds(self, rates: Rates) -> float:
         """Seconds of all its epochs at these rates."""
-        return rates.seconds(self.experiment, self.precision)
+        return rates.seconds(self.experiment)
 
     def seconds_left(self, rates: Rates) -> float:
         """Seconds of the epochs that it still lacks."""
@@ -80,7 +75,6 @@ def make_plan(
     scale: Scale,
     out: Path,
     seeds: int | None = None,
-    precision: Precision = "fp32",
     threads: int | None = None,
 ) -> Plan:
     """The runs of these tables at a scale, each once, with what is already there.
@@ -92,7 +86,7 @@ def make_plan(
     by_path = {one.path: one for one in found}
     there = {(cell, run.seed): run for cell, runs in by_cell(found).items() for run in runs}
     runs: dict[str, PlannedRun] = {}
-    for wanted in _wanted(chosen, scale, out, seeds, precision):
+    for wanted in _wanted(chosen, scale, out, seeds):
         for name in wanted.after:
             begun_from = str(runs[name].path.absolute())
             wanted = replace(wanted, experiment=replace(wanted.experiment, weights=begun_from))
@@ -103,7 +97,7 @@ def make_plan(
 
 
 def _wanted(
-    chosen: list[Artefact], scale: Scale, out: Path, seeds: int | None, precision: Precision
+    chosen: list[Artefact], scale: Scale, out: Path, seeds: int | None
 ) -> Iterator[PlannedRun]:
     """Every run; those that others need come before them."""
     cells: dict[str, _Wanted] = {}
@@ -114,22 +108,20 @@ def _wanted(
             found.add(artefact, number, count if seeds is None else seeds)
     tuned = [wanted for wanted in cells.values() if wanted.experiment.finetune]
     # Every seed has a pretrained network of its own: with one for all, the seeds would share it.
-    needed = _Wanted(recipes()[PRETRAIN])
+    needed = _Wanted(replace(recipes()[PRETRAIN], precision=scale.precision))
     needed.names = list(dict.fromkeys(name for wanted in tuned for name in wanted.names))
     needed.turns = [(0, seed) for seed in range(max((len(one.turns) for one in tuned), default=0))]
     first: list[str] = []
     for wanted in (needed, *cells.values()):
         for seed, turn in enumerate(wanted.turns):
             one = replace(wanted.experiment, seed=seed)
-            # Both precisions of a run have room in one folder.
-            name = run_name(one) + ("" if precision == "fp32" else f"-{precision}")
+            name = run_name(one)
             if wanted is needed:
                 first.append(name)
             yield PlannedRun(
                 *(name, one, out / name, tuple(wanted.names)),
                 after=(first[seed],) if one.finetune else (),
                 turn=turn,
-                precision=PRECISIONS[precision],
             )
 
 
@@ -156,8 +148,6 @@ def _as_found(wanted: PlannedRun, there: RunRecord) -> PlannedRun:
         return replace(wanted, state=there.state, note=there.note)
     if (there.cell, there.seed) != (wanted.cell, wanted.experiment.seed):
         changes = wanted.experiment.differences(there.experiment)[:3]
-        if there.setup.precision != wanted.precision:
-            changes.append(f"precision is {there.setup.precision}, not {wanted.precision}")
         note = f"it holds another experiment ({'; '.join(changes)})"
         return replace(wanted, state="damaged", note=note)
     return replace(

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 from scalednl.errors import UsageError
 from scalednl.lab.config import RunSettings
+from scalednl.lab.config.experiment import Precision
 from scalednl.lab.config.limits import check_at_least
-from scalednl.lab.config.settings import Device, Precision
+from scalednl.lab.config.settings import Device
 from scalednl.lab.paper.scales import ScaleName
 
 if TYPE_CHECKING:
@@ -79,17 +80,18 @@ class ReproduceOptions:
 def plan_reproduction(names: Sequence[str], options: ReproduceOptions) -> "Plan":
     """Which runs tables and figures need, and which of them the folder already has."""
     from scalednl.lab.paper.artefacts import artefacts, find_artefacts
-    from scalednl.lab.paper.scales import SCALES
+    from scalednl.lab.paper.scales import scale_at
     from scalednl.lab.sweep.plan import make_plan
 
     if not names:
         raise UsageError(
             f"name what to reproduce: {', '.join(artefacts())}, controls, evidence or all"
         )
-    chosen, scale, out = find_artefacts(list(names)), SCALES[options.scale], options.folder
+    chosen, scale = find_artefacts(list(names)), scale_at(options.scale, options.precision)
+    out = options.folder
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is not a folder: choose another one with --out")
-    plan = make_plan(chosen, scale, out, options.seeds, options.precision, options.run_threads)
+    plan = make_plan(chosen, scale, out, options.seeds, options.run_threads)
     if not plan.runs:
         raise UsageError(f"{', '.join(names)} has no runs at the scale {scale.name}")
     return plan
@@ -139,7 +141,7 @@ def _sweep(plan: "Plan", options: ReproduceOptions) -> "SweepOutcome":
 
     # Ray gives a worker as many threads as it has CPUs, on machines that may have more than ours.
     threads = options.threads if options.engine == "ray" else options.run_threads
-    settings = RunSettings(device=options.device, precision=options.precision, threads=threads)
+    settings = RunSettings(device=options.device, threads=threads)
 
     def make_job(run: "PlannedRun") -> Job:
         return Job.of(run, settings, options.root, IMAGES if needs_attention(plan, run) else 0)

@@ -6,29 +6,36 @@ import os
 import torch
 from lightning_fabric import Fabric
 
-from scalednl.errors import CommandError
+from scalednl.errors import CommandError, UsageError
 from scalednl.lab.config import RunSettings
+from scalednl.lab.config.experiment import PRECISIONS, Precision
 from scalednl.lab.config.limits import check_at_most
-from scalednl.lab.records.runs import PRECISIONS
 
 
-def make_fabric(settings: RunSettings) -> Fabric:
+def make_fabric(settings: RunSettings, precision: Precision = "fp32") -> Fabric:
     """Fabric for these settings; `torchrun` and `fabric run` set the processes themselves."""
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     if _started_by_fabric_run():
-        return Fabric()
+        fabric = Fabric()
+        found = fabric.strategy.precision.precision
+        if found != PRECISIONS[precision]:
+            raise UsageError(
+                f"`fabric run` was given precision {found}, but the experiment has {precision}: "
+                "give the same --precision to `scalednl train`"
+            )
+        return fabric
     devices, nodes = settings.devices, 1
     if "TORCHELASTIC_RUN_ID" in os.environ:
         devices = int(os.environ["LOCAL_WORLD_SIZE"])
         nodes = int(os.environ["WORLD_SIZE"]) // devices
     accelerator = _accelerator(settings)
-    if settings.precision == "fp16" and accelerator == "cpu":
+    if precision == "fp16" and accelerator == "cpu":
         raise CommandError("fp16 training needs a GPU: use --precision bf16 on a CPU")
     return Fabric(
         accelerator=accelerator,
         devices=devices,
         num_nodes=nodes,
-        precision=PRECISIONS[settings.precision],  # type: ignore[arg-type]
+        precision=PRECISIONS[precision],  # type: ignore[arg-type]
         strategy="ddp" if devices * nodes > 1 else "auto",
     )
 

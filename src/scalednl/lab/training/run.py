@@ -62,7 +62,7 @@ def run(
     network = initial_model(experiment, len(data.class_names))
     if experiment.finetune and not has_checkpoint(folder.checkpoints):
         load_pretrained(network, experiment)
-    fabric = make_fabric(settings)
+    fabric = make_fabric(settings, experiment.precision)
     check_batch(experiment, data, fabric.world_size)
     with ExitStack() as held:
         held.enter_context(lasting_output())
@@ -132,7 +132,7 @@ def _resume(trainer: Trainer, folder: RunFolder, setup: RunSetup, display: Displ
 def _compare(folder: RunFolder, setup: RunSetup, display: Display) -> None:
     """Raise if the setup makes it another experiment; report what changes its last digits."""
     _, before = folder.read_config()
-    for name in ("precision", "train_images", "test_images"):
+    for name in ("train_images", "test_images"):
         old, new = getattr(before, name), getattr(setup, name)
         if old != new:
             raise UsageError(
