@@ -33,6 +33,19 @@ def test_the_newest_is_loaded_and_two_are_kept(tmp_path: Path) -> None:
         assert torch.equal(found.weights[name], value)
 
 
+def test_the_same_step_again_leaves_the_checkpoint_alone(tmp_path: Path) -> None:
+    """A valid one is never removed for its successor; a damaged one is replaced."""
+    _saved(tmp_path, 7)
+    before = (tmp_path / "00000007").stat().st_ino
+    save_checkpoint(tmp_path, 7, create_model("preresnet8"), {"progress": "other"})
+    assert (tmp_path / "00000007").stat().st_ino == before
+    (tmp_path / "00000007" / "state.pt").write_bytes(b"")
+    save_checkpoint(tmp_path, 7, create_model("preresnet8"), {"progress": "other"})
+    found = load_checkpoint(tmp_path)
+    assert found is not None
+    assert found.state["progress"] == "other"
+
+
 def test_no_checkpoint_is_none(tmp_path: Path) -> None:
     """Neither an empty folder nor a missing one is an error."""
     assert load_checkpoint(tmp_path) is None

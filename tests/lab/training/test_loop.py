@@ -30,6 +30,12 @@ def _trainer() -> Trainer:
         ("rng", torch.zeros(3, dtype=torch.uint8), "cannot be resumed from: .*RNG state"),
         ("progress", {"epoch": "two"}, r"cannot be resumed from: .* at `\$\.epoch`"),
         ("progress", [1], "cannot be resumed from: Expected `object`"),
+        ("progress", {"step": 10**6}, "cannot be resumed from: it has no epoch 0 with a step 10"),
+        ("progress", {"epoch": 3}, "cannot be resumed from: it has no epoch 3 with a step 0"),
+        ("progress", {"epoch": -1}, "cannot be resumed from: it has no epoch -1 with a step 0"),
+        ("progress", {"global_step": 9}, "cannot be resumed from: step 9 is not that of epoch 0"),
+        ("progress", {"step": 3, "global_step": 3}, "cannot be resumed from: step 3 is not that"),
+        ("progress", {"step": 5, "sessions": 0}, "cannot be resumed from: step 0 is not that"),
     ],
 )
 def test_a_checkpoint_with_wrong_contents_is_a_sentence(
@@ -40,6 +46,18 @@ def test_a_checkpoint_with_wrong_contents_is_a_sentence(
     state = {**trainer.checkpoint_state(), part: value}
     checkpoint = Checkpoint(Path("run/00000009"), trainer.network.state_dict(), state)
     with pytest.raises(CommandError, match=f"^run/00000009 {said}"):
+        trainer.restore(checkpoint)
+
+
+def test_momentum_of_another_shape_is_a_sentence() -> None:
+    """torch takes it when it is loaded, and would fail at the next step."""
+    trainer = _trainer()
+    trainer.train_step(next(iter(trainer.batches.epoch(0))))
+    state = trainer.checkpoint_state()
+    state["optimizer"]["state"][0]["momentum_buffer"] = torch.zeros(3)
+    state["progress"] = {"step": 1, "global_step": 1}
+    checkpoint = Checkpoint(Path("run/00000001"), trainer.network.state_dict(), state)
+    with pytest.raises(CommandError, match="its momentum belongs to another network"):
         trainer.restore(checkpoint)
 
 

@@ -1,5 +1,6 @@
 """One experiment, one run directory: the same bits however it got there."""
 
+import hashlib
 import json
 import math
 import os
@@ -18,6 +19,7 @@ from safetensors.torch import load_file
 from scalednl.config import BlockConfig
 from scalednl.errors import CommandError, UsageError
 from scalednl.lab.records.run import RunFolder
+from scalednl.lab.records.runs import read_run
 from scalednl.lab.training import run as run_module
 from scalednl.lab.training.devices import make_fabric
 from scalednl.lab.training.evaluate import evaluate_source
@@ -337,7 +339,7 @@ def test_what_does_not_belong_together_is_refused(
     _run(tmp_path / "other", small(model="preresnet14"))
     shutil.rmtree(tmp_path / "run" / "checkpoints")
     shutil.copytree(tmp_path / "other" / "checkpoints", tmp_path / "run" / "checkpoints")
-    with pytest.raises(CommandError, match=r"checkpoints/\d+ belongs to another network"):
+    with pytest.raises(CommandError, match=r"checkpoints/\d+ belongs to another config.json"):
         _run(tmp_path / "run")
     (tmp_path / "run" / "config.json").unlink()
     with pytest.raises(CommandError, match=r"has checkpoints but no config\.json"):
@@ -352,6 +354,65 @@ def test_a_damaged_result_is_written_again(tmp_path: Path, monkeypatch: pytest.M
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             assert _run(tmp_path / "run").status == "finished"
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_changed_configuration_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: bool
+) -> None:
+    """Neither a resumed nor a finished run takes another learning rate for its own."""
+    path = tmp_path / "run"
+    if ended:
+        _run(path)
+    else:
+        _interrupted(path, monkeypatch)
+    config = path / "config.json"
+    original = config.read_text()
+    config.write_text(original.replace('"lr": 0.1', '"lr": 0.2'))
+    changed = RunFolder(path).read_config()[0]
+    assert changed.lr == 0.2
+    with pytest.raises(CommandError, match=r"config\.json was changed after the run was started"):
+        _run(path, changed)
+    found = read_run(path)
+    assert (found.state, found.note[:37]) == ("damaged", "config.json was changed after the run")
+    config.write_text(original)
+    assert _run(path).status == "finished"
+
+
+def test_weights_that_are_gone_or_changed_are_written_again(tmp_path: Path) -> None:
+    """From the last checkpoint, to the same bytes; until then changed ones are refused."""
+    path = tmp_path / "run"
+    result = _run(path).result
+    weights = path / "weights.safetensors"
+    original = weights.read_bytes()
+    assert result.weights_sha256 == hashlib.sha256(original).hexdigest()
+    weights.write_bytes(original[:-1] + bytes([original[-1] ^ 1]))
+    with pytest.raises(CommandError, match="was changed after the training: `scalednl train"):
+        evaluate_source(path)
+    for _ in range(2):
+        assert _run(path).status == "finished"
+        assert weights.read_bytes() == original
+        weights.unlink()
+    shutil.rmtree(path / "checkpoints")
+    assert _run(path).status == "finished"
+    assert not weights.exists()
+
+
+def test_every_process_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that ended before their first checkpoint."""
+    _interrupted(tmp_path / "run", monkeypatch)
+    before = RunFolder(tmp_path / "run").read_result()
+    assert before is not None
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for _ in range(3):
+        with monkeypatch.context() as patched:
+            patched.setattr(Trainer, "train_step", die)
+            with pytest.raises(KeyboardInterrupt):
+                _run(tmp_path / "run")
+    assert _run(tmp_path / "run").result.sessions == before.sessions + 4
 
 
 def test_useless_weights_are_divergence(tmp_path: Path) -> None:

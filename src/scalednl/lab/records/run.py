@@ -10,6 +10,7 @@ attention/      what its blocks attend to, written by `scalednl attention`
 events.*        TensorBoard
 """
 
+import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -128,6 +129,10 @@ class Result:
     parameters: Count | None = None
     sessions: Count = 1
     """Processes that worked on it, one after the other"""
+    config_sha256: str | None = None
+    """Of the configuration that it was started with"""
+    weights_sha256: str | None = None
+    """Of the final weights"""
     origin: Origin = field(default_factory=Origin)
 
 
@@ -211,6 +216,18 @@ class RunFolder:
             raise CommandError(f"{path} does not exist") from error
         except ValueError as error:
             raise CommandError(f"{path} is damaged: experiment: {error}") from error
+
+    def config_sum(self) -> str:
+        """The checksum of the file that `write_config` wrote."""
+        return hashlib.sha256(read_bytes(self.path / "config.json")).hexdigest()
+
+    def check_config(self, recorded: str | None) -> None:
+        """Raise if config.json is not the one of a checksum; None is that of older records."""
+        if recorded is not None and recorded != self.config_sum():
+            raise CommandError(
+                f"{self.path / 'config.json'} was changed after the run was started: restore it, "
+                "or train into another folder with --out"
+            )
 
     def write_epochs(self, epochs: Sequence[Epoch]) -> None:
         """Write all finished epochs, so that each is there once whatever happened in between."""

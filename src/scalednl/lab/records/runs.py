@@ -164,6 +164,7 @@ def read_run(path: Path) -> RunRecord:
         experiment, setup = folder.read_config()
         found = replace(found, experiment=experiment, setup=setup)
         result, epochs = folder.read_result(), tuple(folder.read_epochs())
+        folder.check_config(None if result is None else result.config_sha256)
     except CommandError as error:
         return replace(found, state="damaged", note=_text(str(error)).replace(f"{path}/", ""))
     found = replace(found, result=result, epochs=epochs)

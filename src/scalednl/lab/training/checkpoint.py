@@ -44,6 +44,9 @@ class Checkpoint:
 def save_checkpoint(folder: Path, step: int, model: ResidualNetwork, state: dict[str, Any]) -> None:
     """Write a checkpoint of a step, and then remove all but the last two."""
     target, building = folder / f"{step:08}", folder / f".{step:08}.part"
+    if _is_valid(target):
+        # The same step again: a run that was resumed here and stopped before its next step.
+        return
     try:
         folder.mkdir(exist_ok=True)
         _clear(building)
@@ -53,7 +56,6 @@ def save_checkpoint(folder: Path, step: int, model: ResidualNetwork, state: dict
         flush(building / FILES[1])
         sums = [f"{sha256_of(building / name)}  {name}\n" for name in FILES]
         write_text(building / "SHA256SUMS", "".join(sums))
-        # The same step again: a run that was resumed here and stopped before its next step.
         _clear(target)
         building.rename(target)
         flush_folder(folder)
@@ -101,11 +103,8 @@ def clear_leftovers(folder: Path) -> None:
 def newest_weights(folder: Path) -> Path | None:
     """The weights of the newest checkpoint whose checksums are right."""
     for name in reversed(_steps(folder)):
-        try:
-            _check_sums(folder / name)
-        except (OSError, ValueError):
-            continue
-        return folder / name / FILES[0]
+        if _is_valid(folder / name):
+            return folder / name / FILES[0]
     return None
 
 
@@ -124,6 +123,14 @@ def _check_sums(path: Path) -> None:
     for name in FILES:
         if right.get(name) != sha256_of(path / name):
             raise ValueError(f"the checksum of {name} is wrong")
+
+
+def _is_valid(path: Path) -> bool:
+    try:
+        _check_sums(path)
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _steps(folder: Path) -> list[str]:

@@ -134,10 +134,27 @@ class Trainer:
             if "rng_cuda" in state and self.fabric.device.type == "cuda":
                 torch.cuda.set_rng_state(state["rng_cuda"], self.fabric.device)
             self.state = msgspec.convert(state["progress"], TrainState)
+            self._check_state(checkpoint.path.name)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             why = f"{error} is missing" if isinstance(error, KeyError) else error
             raise CommandError(f"{checkpoint.path} cannot be resumed from: {why}") from error
-        self.state.sessions += 1
+
+    def _check_state(self, name: str) -> None:
+        """Raise unless the position is one of this training, and the momentum fits the weights."""
+        state, steps = self.state, len(self.batches)
+        if not (0 <= state.epoch <= self.experiment.epochs and 0 <= state.step <= steps):
+            raise ValueError(f"it has no epoch {state.epoch} with a step {state.step}")
+        # With another number of processes, an epoch may have had a step more or less.
+        distance = abs(state.global_step - state.epoch * steps - state.step)
+        if distance > state.epoch or name != f"{state.global_step:08}":
+            raise ValueError(f"step {state.global_step} is not that of epoch {state.epoch}")
+        if len(state.epochs) != state.epoch or state.seconds < 0 or state.sessions < 1:
+            raise ValueError(f"it has records of {len(state.epochs)} epochs after {state.epoch}")
+        for group in self._optimizer.param_groups:
+            for parameter in group["params"]:
+                buffer = self._optimizer.state[parameter].get("momentum_buffer", parameter)
+                if getattr(buffer, "shape", None) != parameter.shape:
+                    raise ValueError("its momentum belongs to another network")
 
     def checkpoint_state(self) -> dict[str, Any]:
         """Everything that `restore` needs beside the weights."""

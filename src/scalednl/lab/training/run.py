@@ -1,5 +1,6 @@
 """One experiment in one run directory: started, resumed, or found finished."""
 
+import shutil
 import warnings
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -8,13 +9,13 @@ from pathlib import Path
 import torch
 
 from scalednl.errors import CommandError, UsageError
-from scalednl.files import writing_to
+from scalednl.files import replacing, sha256_of, writing_to
 from scalednl.lab.config import Experiment, RunSettings
 from scalednl.lab.console import lasting_output
 from scalednl.lab.machine import use_threads
 from scalednl.lab.records.run import Result, RunFolder, RunSetup, Status
 from scalednl.lab.signals import watching_signals
-from scalednl.lab.training.checkpoint import has_checkpoint, load_checkpoint
+from scalednl.lab.training.checkpoint import has_checkpoint, load_checkpoint, newest_weights
 from scalednl.lab.training.devices import is_first_process, launch, make_fabric
 from scalednl.lab.training.display import Display
 from scalednl.lab.training.loop import Trainer
@@ -55,7 +56,7 @@ def run(
     folder = RunFolder(path)
     ended = _ended(folder, experiment)
     if ended is not None:
-        return ended
+        return _with_weights(ended, folder, Display(experiment.epochs, quiet))
     use_threads(settings.threads)
     # Whatever cannot work fails here, before anything is written.
     data = experiment_data(experiment, root)
@@ -81,7 +82,9 @@ def run(
         display = Display(experiment.epochs, quiet or fabric.global_rank != 0)
         trainer = Trainer(experiment, data, network, fabric, compiled=settings.compile)
         writer = held.enter_context(closing(RunWriter(folder, settings, trainer, data, root)))
+        before = _sessions(folder)
         resumed = _resume(trainer, folder, writer.setup(), display)
+        trainer.state.sessions = max(before, trainer.state.sessions if resumed else 0) + 1
         _check_ranks(trainer, path)
         writer.begin(resumed=resumed)
         fabric.barrier()
@@ -110,9 +113,29 @@ def _ended(folder: RunFolder, experiment: Experiment) -> Outcome | None:
     except CommandError as error:
         warnings.warn(f"{error}; it is written again", stacklevel=3)
         return None
-    if result is not None and result.status in ("finished", "diverged"):
-        return Outcome(result.status, result)
-    return None
+    if result is None:
+        return None
+    folder.check_config(result.config_sha256)
+    return Outcome(result.status, result) if result.status in ("finished", "diverged") else None
+
+
+def _with_weights(ended: Outcome, folder: RunFolder, display: Display) -> Outcome:
+    """Write the final weights of a finished run again if they are gone or were changed.
+
+    The last checkpoint has the same ones.
+    """
+    recorded, path = ended.result.weights_sha256, folder.weights
+    if ended.status != "finished" or not is_first_process():
+        return ended
+    if path.is_file() and recorded in (None, sha256_of(path)):
+        return ended
+    stored = newest_weights(folder.checkpoints)
+    if stored is None or recorded not in (None, sha256_of(stored)):
+        return ended
+    with writing_to(path), folder.locked(), replacing(path) as temporary:
+        shutil.copyfile(stored, temporary)
+    display.say(f"{path} was missing or changed: written again from the last checkpoint")
+    return ended
 
 
 def _resume(trainer: Trainer, folder: RunFolder, setup: RunSetup, display: Display) -> bool:
@@ -120,6 +143,11 @@ def _resume(trainer: Trainer, folder: RunFolder, setup: RunSetup, display: Displ
     checkpoint = load_checkpoint(folder.checkpoints)
     if checkpoint is None:
         return False
+    if checkpoint.state.get("config_sha256") not in (None, folder.config_sum()):
+        raise CommandError(
+            f"{checkpoint.path} belongs to another config.json than the one in {folder.path}: "
+            "restore what was changed, or train into another folder with --out"
+        )
     _compare(folder, setup, display)
     trainer.restore(checkpoint)
     display.say(
@@ -127,6 +155,15 @@ def _resume(trainer: Trainer, folder: RunFolder, setup: RunSetup, display: Displ
         f"step {trainer.state.step + 1} of {len(trainer.batches)}"
     )
     return True
+
+
+def _sessions(folder: RunFolder) -> int:
+    """Processes so far, also those that ended before they wrote a checkpoint."""
+    try:
+        result = folder.read_result()
+    except CommandError:
+        return 0
+    return 0 if result is None else result.sessions
 
 
 def _compare(folder: RunFolder, setup: RunSetup, display: Display) -> None:

@@ -50,6 +50,8 @@ class RunWriter(Callback):
         self._origin = origin(torch.get_num_threads())
         self._saved = time.monotonic()
         self._events: Any = None
+        self._config_sum: str | None = None
+        self._weights_sum: str | None = None
 
     def begin(self, *, resumed: bool) -> None:
         """Write the first checkpoint and records of a new run; remove leftovers of killed ones."""
@@ -61,6 +63,7 @@ class RunWriter(Callback):
             clear_leftovers(folder.checkpoints)
             if not resumed:
                 folder.write_config(trainer.experiment, self._first_setup())
+            self._config_sum = folder.config_sum()
         if not resumed:
             self.save(trainer)
         self._write_records(self._result("running"))
@@ -76,7 +79,8 @@ class RunWriter(Callback):
         self._saved = time.monotonic()
         if self._writes:
             folder, step = self._folder.checkpoints, trainer.state.global_step
-            save_checkpoint(folder, step, trainer.network, trainer.checkpoint_state())
+            state = {**trainer.checkpoint_state(), "config_sha256": self._config_sum}
+            save_checkpoint(folder, step, trainer.network, state)
 
     def record(self, trainer: Trainer) -> None:
         """Write predictions, the epochs' records, the result so far, and events."""
@@ -96,6 +100,7 @@ class RunWriter(Callback):
         if self._writes and status == "finished":
             with self._writing():
                 save_model(self._trainer.network, self._folder.weights)
+                self._weights_sum = sha256_of(self._folder.weights)
         result = self._result(status)
         if self._writes:
             self._write_records(result)
@@ -176,6 +181,8 @@ class RunWriter(Callback):
             peak_memory_mb=_megabytes(peak_bytes(str(trainer.fabric.device))),
             parameters=sum(p.numel() for p in trainer.network.parameters()),
             sessions=state.sessions,
+            config_sha256=self._config_sum,
+            weights_sha256=self._weights_sum,
             origin=self._origin,
         )
 

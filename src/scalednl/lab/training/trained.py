@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from scalednl.errors import CommandError, UsageError
+from scalednl.files import sha256_of
 from scalednl.lab.config import Experiment
 from scalednl.lab.data import ImageData
 from scalednl.lab.records.run import RunFolder
@@ -31,12 +32,28 @@ def weights_file(source: Path) -> Path:
     if is_folder:
         run = RunFolder(source)
         found = run.weights if run.weights.is_file() else newest_weights(run.checkpoints)
+        if found == run.weights:
+            _check_weights(run)
         if found is None:
             raise CommandError(f"{source} contains no weights: is it a run directory?")
         return found
     if not is_file:
         raise CommandError(f"{source} does not exist")
     return source
+
+
+def _check_weights(run: RunFolder) -> None:
+    """Raise if the weights are not those that the training wrote."""
+    try:
+        result = run.read_result()
+    except CommandError:
+        return
+    recorded = None if result is None else result.weights_sha256
+    if recorded is not None and recorded != sha256_of(run.weights):
+        raise CommandError(
+            f"{run.weights} was changed after the training: `scalednl train {run.path}` writes it "
+            "again from the last checkpoint"
+        )
 
 
 def source_model(source: Path) -> ResidualNetwork:
