@@ -10,7 +10,17 @@ LIBRARY = [
     *("ops", "blocks", "functional", "models", "inspection", "integrations"),
 ]
 LAB = [
-    *("__init__", "console", "machine", "signals", "seeds", "stats", "counting", "config"),
+    *(
+        "__init__",
+        "console",
+        "machine",
+        "signals",
+        "heartbeat",
+        "seeds",
+        "stats",
+        "counting",
+        "config",
+    ),
     *("recipes", "records", "data", "paper", "training", "attention", "charts", "bench"),
     *("report", "sweep", "demo", "cli"),
 ]

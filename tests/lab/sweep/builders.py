@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scalednl.errors import UsageError
+from scalednl.lab import heartbeat
 from scalednl.lab.config import Experiment
 from scalednl.lab.records.run import RunFolder, finished_epochs
 from scalednl.lab.signals import watching_signals
@@ -53,6 +54,14 @@ def _behave(word: str, path: Path) -> Attempt:
         raise RuntimeError("only the first time")
     if word == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
+    if word == "hang":
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+        time.sleep(600)
+    if word == "steady":
+        heartbeat.SECONDS = 0.1
+        for _ in range(60):
+            heartbeat.beat()
+            time.sleep(0.05)
     if word == "refused":
         raise UsageError("this cannot work")
     return Attempt("diverged" if word == "diverged" else "finished", "made")

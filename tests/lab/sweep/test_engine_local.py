@@ -116,9 +116,11 @@ PROGRAM = """
 import sys
 from contextlib import closing
 from pathlib import Path
+from scalednl.lab.sweep import schedule
 from scalednl.lab.sweep.engine_local import LocalEngine
 from scalednl.lab.sweep.schedule import sweep
 from tests.lab.sweep.builders import Notes, make_job, planned
+schedule.STOP_SECONDS = 4.0
 with closing(LocalEngine(2, "tests.lab.sweep.trivial_worker")) as engine:
     runs = planned(Path(sys.argv[1]), *sys.argv[2:])
     summary = sweep(runs, engine, make_job, display=Notes(), retries=0)
@@ -162,6 +164,32 @@ def test_signals_reach_the_runs(tmp_path: Path, number: signal.Signals, code: in
     assert output == "0 3\n"
     assert _gone(pids)
     assert not (tmp_path / "c-long").exists()
+
+
+def test_a_run_without_a_step_is_ended_and_tried_again(tmp_path: Path) -> None:
+    """Both attempts are recorded; a run that is slow but steady, and others, finish."""
+    runs = planned(tmp_path, "a-hang", "b-steady", "c")
+    notes = Notes()
+    with closing(LocalEngine(2, TRIVIAL)) as engine:
+        found = sweep(runs, engine, make_job, display=notes, retries=1, stall_seconds=2.0)
+    assert found.finished == ("b-steady", "c")
+    assert found.failed == {"a-hang": "no step for 2 s: it was ended"}
+    assert "a-hang: failed, retrying: no step for 2 s: it was ended" in notes.said
+    failure = read_failure(tmp_path / "a-hang")
+    assert failure is not None
+    assert failure.count == 2
+    assert not list(tmp_path.glob("[bc]*/.heartbeat"))
+
+
+def test_a_signal_ends_runs_that_do_not_save(tmp_path: Path) -> None:
+    """They have a stated time; then the sweep ends, and so do they."""
+    program = _program(tmp_path, "a-hang", "b-long")
+    pids = _pids(tmp_path, 2)
+    program.send_signal(signal.SIGTERM)
+    output, _ = program.communicate(timeout=60)
+    assert program.returncode == 143
+    assert output == "0 2\n"
+    assert _gone(pids)
 
 
 def test_runs_do_not_outlive_a_sweep_that_was_killed(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ class Scripted:
     def interrupt(self, _: int, /) -> None:
         """Nothing to do."""
 
-    def kill(self) -> None:
+    def kill(self, _: object = None, /) -> None:
         """Nothing to do."""
 
     def close(self) -> None:

@@ -16,6 +16,7 @@ from torch import Generator, Tensor
 from scalednl.errors import UsageError
 from scalednl.lab.data.augment import Crop, Crops, Normaliser
 from scalednl.lab.data.splits import ImageData, Split
+from scalednl.lab.heartbeat import beat
 from scalednl.lab.seeds import derive_seed
 
 SPARE = 3
@@ -97,6 +98,7 @@ class Batches:
         order = self.order(epoch)
         waiting: tuple[Tensor, Tensor, Crops, int, int] | None = None
         for index in range(start, len(self)):
+            beat()
             raw, labels, crops, count, first = waiting or self._fetch(order, epoch, index)
             # Fetched before the current batch is used, so that the copy overlaps with the work.
             last = index + 1 == len(self) or not self._streams

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -80,10 +81,11 @@ class LocalEngine:
         for process in self._processes.values():
             process.send_signal(number)
 
-    def kill(self) -> None:
-        """End all processes at once."""
-        for process in self._processes.values():
-            process.kill()
+    def kill(self, names: Collection[str] | None = None, /) -> None:
+        """End the processes of these jobs at once, or all processes."""
+        for name, process in self._processes.items():
+            if names is None or name in names:
+                process.kill()
 
     def close(self) -> None:
         """End all processes that are left, after they had time to save."""

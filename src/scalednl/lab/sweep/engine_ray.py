@@ -9,7 +9,7 @@ import os
 import platform
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -104,8 +104,11 @@ class RayEngine:
         for reference in self._tasks:
             self._ray.cancel(reference, force=False)
 
-    def kill(self) -> None:
-        """Do nothing: Ray ends the workers of a program that has exited."""
+    def kill(self, names: Collection[str] | None = None, /) -> None:
+        """End the workers of these jobs; all others Ray ends itself when this program exits."""
+        for reference, (name, _, _) in self._tasks.items():
+            if names is not None and name in names:
+                self._ray.cancel(reference, force=True)
 
     def close(self) -> None:
         """Leave the cluster, or end it if it was started here."""

@@ -37,6 +37,8 @@ class ReproduceOptions:
     """Seeds per cell; the scale's own number if not given"""
     retries: int = 2
     """How often a failed run is tried again"""
+    stall_minutes: float = 30.0
+    """Minutes without a step after which a run is ended and tried again"""
     out: Path | None = None
     """Folder for the runs; runs/reproduce-SCALE if not given"""
     root: Path | None = None
@@ -57,6 +59,8 @@ class ReproduceOptions:
     def __post_init__(self) -> None:
         check_at_least(1, jobs=self.jobs, threads=self.threads, seeds=self.seeds)
         check_at_least(0, retries=self.retries, cpus=self.cpus, gpus=self.gpus)
+        if not self.stall_minutes > 0:
+            raise UsageError(f"--stall-minutes must be more than 0, got {self.stall_minutes}")
         if self.engine == "ray" and self.jobs != 1:
             raise UsageError("--jobs is for --engine local: use --cpus and --gpus with ray")
         if self.engine == "local" and (self.address, self.cpus, self.gpus) != (None, 1.0, 0.0):
@@ -160,6 +164,7 @@ def _sweep(plan: "Plan", options: ReproduceOptions) -> "SweepOutcome":
             make_job,
             display=display,
             retries=options.retries,
+            stall_seconds=60 * options.stall_minutes,
             is_complete=is_complete,
         )
 

@@ -2,13 +2,15 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from scalednl.errors import CommandError
+from scalednl.lab.console import duration
+from scalednl.lab.heartbeat import NAME, Watch
 from scalednl.lab.records.failure import clear_failure, write_failure
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.records.runs import State, read_run
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
 
 NOTICE = b"\nStopping: running runs save and end. Interrupt again to end them at once.\n"
 WAIT_SECONDS = 0.3
+STOP_SECONDS = 120.0
+"""That runs have to save and end after a signal"""
+STALL_SECONDS = 1800.0
+"""Without a step, after which a run is ended and tried again"""
 LOOK_SECONDS = 2.0
 """Between two checks of runs that other processes train"""
 
@@ -61,8 +67,8 @@ class Engine(Protocol):
     def interrupt(self, number: int, /) -> None:
         """Ask all jobs to save and end, as this signal does; queued ones do not start."""
 
-    def kill(self) -> None:
-        """End all jobs at once."""
+    def kill(self, names: Collection[str] | None = None, /) -> None:
+        """End these jobs at once, or all of them."""
 
     def close(self) -> None:
         """Release what the engine holds."""
@@ -110,6 +116,8 @@ class SweepState:
         """That the runs which were trained to the end here took"""
         self.failures: Counter[str] = Counter()
         """In this sweep, by name"""
+        self.stalled: dict[str, Attempt] = {}
+        """Runs that were ended because they made no step, and what is recorded of them"""
         self._is_complete = is_complete
         self._status = {run.name: self._status_of(run, run.state) for run in self.runs.values()}
         self._started: dict[str, float] = {}
@@ -190,38 +198,59 @@ def sweep(
     *,
     display: "SweepDisplay",
     retries: int = 2,
+    stall_seconds: float = STALL_SECONDS,
     is_complete: Callable[[PlannedRun], bool] = lambda _: True,
 ) -> SweepOutcome:
     """Work on planned runs until each has ended, has failed too often, or a signal comes.
 
-    A finished run for which `is_complete` is false is handed to the engine too.
+    A finished run for which `is_complete` is false is handed to the engine too. A run that makes no
+    step for `stall_seconds` is ended, and counts as failed. After a signal, runs have
+    `STOP_SECONDS` to save.
     """
-    state = SweepState(planned, is_complete)
+    state, watch = SweepState(planned, is_complete), Watch(stall_seconds)
 
     def leave() -> None:
         engine.kill()
         display.restore_terminal()
 
     with watching_signals(NOTICE, leave) as stop:
-        asked, looked = False, 0.0
+        asked, looked = 0.0, 0.0
         while state.having("waiting", "running", "elsewhere"):
             if stop.signal and not state.having("running"):
                 break
             if stop.signal and not asked:
-                asked = True
+                asked = time.monotonic()
                 engine.interrupt(stop.signal)
+            if asked and time.monotonic() - asked >= STOP_SECONDS:
+                engine.kill()
+                for run in state.having("running"):
+                    state.change(run, "interrupted")
+                    display.report(state, run, f"ended: not saved within {STOP_SECONDS:.0f} s")
+                break
             for run in [] if stop.signal else state.ready()[: max(0, engine.room())]:
                 state.change(run, "running")
                 engine.start(make_job(run))
             for name, ended in engine.wait(WAIT_SECONDS):
+                ended = state.stalled.pop(name, ended)
                 _note(state, state.runs[name], ended, bool(stop.signal), retries, display)
             if time.monotonic() - looked >= LOOK_SECONDS:
                 looked = time.monotonic()
                 for run in state.check_elsewhere():
                     display.report(state, run, "finished by another process")
             state.set_at_work(engine.at_work())
+            _end_stalled(state, engine, watch, stall_seconds)
             display.update(state)
     return state.outcome(stop.signal)
+
+
+def _end_stalled(state: SweepState, engine: Engine, watch: Watch, seconds: float) -> None:
+    """End runs that make no step; the engine reports their end as that of others."""
+    work = {name: state.runs[name].path / NAME for name in state.at_work - state.stalled.keys()}
+    if silent := watch.silent(work):
+        watch.forget(silent)
+        message = f"no step for {duration(seconds)}: it was ended"
+        state.stalled |= dict.fromkeys(silent, Attempt("failed", message))
+        engine.kill(silent)
 
 
 def _note(

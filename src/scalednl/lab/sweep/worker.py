@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from scalednl.errors import CommandError, UsageError
 from scalednl.lab.config import Experiment, RunSettings
+from scalednl.lab.heartbeat import NAME, beating
 from scalednl.lab.records.run import BusyError, RunFolder
 from scalednl.lab.sweep.plan import PlannedRun
 
@@ -125,7 +126,8 @@ def attempt(job: Job, work: Callable[[Job], Attempt] = train) -> Attempt:
     patience = time.monotonic() + job.patience
     while True:
         try:
-            return work(job)
+            with beating(Path(job.path) / NAME):
+                return work(job)
         except BusyError as error:
             if time.monotonic() >= patience:
                 return Attempt("busy", str(error))
