@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TextIO
+from typing import Protocol, runtime_checkable
 
 from rich.console import Console
 from rich.progress import (
@@ -63,13 +63,34 @@ def emit(text: str) -> None:
     print(text, flush=True)
 
 
+@runtime_checkable
+class Stream(Protocol):
+    """What is asked of standard output and error."""
+
+    @property
+    def encoding(self) -> str:
+        """The name of its encoding."""
+
+    def write(self, text: str, /) -> int:
+        """Write."""
+
+    def flush(self) -> None:
+        """Flush."""
+
+    def isatty(self) -> bool:
+        """Whether it is a terminal."""
+
+    def fileno(self) -> int:
+        """Its descriptor."""
+
+
 class LastingStream(io.TextIOBase):
     """A stream whose reader may go away: what is written afterwards goes nowhere.
 
     A closed pipe, a full disk or a terminal that is gone are no reasons to stop a training.
     """
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: Stream) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
@@ -89,7 +110,10 @@ class LastingStream(io.TextIOBase):
 
     def isatty(self) -> bool:
         """Whether it is a terminal."""
-        return not self._stream.closed and self._stream.isatty()
+        try:
+            return self._stream.isatty()
+        except ValueError:
+            return False
 
     def fileno(self) -> int:
         """The descriptor of the stream below."""
@@ -101,7 +125,7 @@ class LastingStream(io.TextIOBase):
         return self._stream.encoding
 
 
-def discard(stream: TextIO) -> None:
+def discard(stream: Stream) -> None:
     """Send what a stream still holds, and all that comes after it, nowhere."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)

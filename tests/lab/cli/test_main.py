@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.lab.cli.conftest import Refused
 from tests.support import run_scalednl
 
 COMMANDS = ["bench", "demo", "train", "eval", "attention", "reproduce", "data", "report", "export"]
@@ -86,3 +87,20 @@ def test_a_senseless_value_is_named() -> None:
     assert re.fullmatch(
         r"scalednl: --threads must be 1 to \d+ on this machine, got 0\n", run.stderr
     )
+
+
+@pytest.mark.parametrize("option", [["--out", ""], ["--out="], ["--root", ""]])
+def test_an_empty_folder_is_not_the_current_one(refused: Refused, option: list[str]) -> None:
+    """As an unset variable in a script gives it: refused before anything is written."""
+    name = option[0].removesuffix("=")
+    refused(["train", "pairs-scaled", *option], 2, f"{name} must name a folder, got an empty text")
+
+
+@pytest.mark.parametrize("arguments", ["train --list", "reproduce table1_importance --plan"])
+def test_output_that_cannot_be_written_is_a_sentence(arguments: str) -> None:
+    """What a command prints is its result: losing it is a failure, without a traceback."""
+    command = [sys.executable, "-m", "scalednl", *arguments.split()]
+    with open("/dev/full", "w") as full:
+        run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert run.returncode == 1
+    assert run.stderr == "scalednl: could not write the output: No space left on device\n"

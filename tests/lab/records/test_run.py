@@ -1,6 +1,8 @@
 """The files of a run directory."""
 
+import fcntl
 import json
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -96,3 +98,17 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
         with pytest.raises(BusyError, match="is being trained by another process"), two.locked():
             pass
     assert not two.is_locked()
+
+
+def test_many_may_ask_whether_it_is_locked(tmp_path: Path) -> None:
+    """Those who ask do not take each other for a training, nor keep one out."""
+    folder = RunFolder(tmp_path)
+    (tmp_path / ".lock").touch()
+    with (tmp_path / ".lock").open("rb") as asking:
+        fcntl.flock(asking, fcntl.LOCK_SH)
+        assert not folder.is_locked()
+        release = threading.Timer(0.1, fcntl.flock, (asking, fcntl.LOCK_UN))
+        release.start()
+        with folder.locked():
+            assert RunFolder(tmp_path).is_locked()
+        release.join()

@@ -169,6 +169,24 @@ def test_output_that_nobody_takes_costs_nothing(tmp_path: Path, streams: str) ->
     assert (tmp_path / "run" / ".lock").read_bytes() == b""
 
 
+@pytest.mark.parametrize(
+    ("name", "locale"), [(b"caf\xc3\xa9", "C"), (b"-x \xff\xfe two\nlines", "C.UTF-8")]
+)
+def test_folders_may_have_any_name(tmp_path: Path, name: bytes, locale: str) -> None:
+    """Names that are not UTF-8, of several lines or like an option are trained into and shown."""
+    folder = os.path.join(os.fsencode(tmp_path), name)
+    command = [*map(os.fsencode, TRAIN), b"--epochs", b"1", b"--out", folder]
+    environment = {**_environment(), "LC_ALL": locale}
+    report = [sys.executable, "-m", "scalednl", "report", str(tmp_path)]
+    for arguments in (command, report):
+        ended = subprocess.run(arguments, env=environment, capture_output=True, timeout=240)
+        assert ended.returncode == 0, ended.stderr
+        assert b"Traceback" not in ended.stderr
+    result = RunFolder(Path(os.fsdecode(folder))).read_result()
+    assert result is not None
+    assert result.status == "finished"
+
+
 def test_two_processes_are_one_run(tmp_path: Path) -> None:
     """Two gloo ranks end with the same weights, recorded once, however they were started.
 

@@ -4,6 +4,7 @@ import errno
 import signal
 import sys
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import NoReturn
 
 import tyro
@@ -22,6 +23,8 @@ from scalednl.lab.cli.reproduce import reproduce
 from scalednl.lab.cli.train import parse_train, train
 from scalednl.lab.console import discard, lasting_output, open_standard_streams
 
+FOLDERS = ("--out", "--root", "--from")
+"""Options that an empty text would turn into the current folder"""
 OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF)
 """Of a file or terminal that takes no more output"""
 
@@ -39,6 +42,10 @@ app.command(deferred(export))
 
 def parse(arguments: list[str]) -> Callable[[], None]:
     """The command that the arguments name, with its options: a function without arguments."""
+    for option, value in zip_longest(arguments, arguments[1:]):
+        name = option.removesuffix("=") if option.endswith("=") else option
+        if name in FOLDERS and (value == "" or name != option):
+            raise UsageError(f"{name} must name a folder, got an empty text")
     if arguments[:1] == ["train"]:
         # The recipe decides the defaults of all other options.
         return parse_train(arguments[1:])

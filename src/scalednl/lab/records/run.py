@@ -12,6 +12,7 @@ events.*        TensorBoard
 
 import hashlib
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 SCHEMA = 1
+LOCK_SECONDS = 0.5
+"""To wait for the lock of a run directory"""
 Status = Literal["running", "interrupted", "diverged", "finished"]
 """What a training writes about itself; `records.runs.State` is what a reader makes of it"""
 Amount = Annotated[float, msgspec.Meta(ge=0, le=1e15)]
@@ -168,7 +171,8 @@ class RunFolder:
         """Keep other processes out; the system releases the lock however this process ends."""
         lock = FileLock(self.path / ".lock")
         try:
-            lock.acquire(timeout=0)
+            # Whoever asks whether it is taken may hold it for a moment.
+            lock.acquire(timeout=LOCK_SECONDS, poll_interval=LOCK_SECONDS / 20)
         except Timeout:
             raise BusyError(
                 f"{self.path} is being trained by another process: wait for it, or choose another "
@@ -180,17 +184,22 @@ class RunFolder:
             lock.release()
 
     def is_locked(self) -> bool:
-        """Whether a process trains here now; asking writes nothing."""
-        if not (self.path / ".lock").is_file():
+        """Whether a process trains here now; asking writes nothing, and many may ask at once."""
+        path = self.path / ".lock"
+        if not path.is_file():
             return False
         try:
-            with self.locked():
-                return False
-        except BusyError:
+            if sys.platform == "win32":
+                with self.locked():
+                    return False
+            import fcntl
+
+            with path.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except (OSError, BusyError):
+            # It is locked, or of another user and cannot be opened from here.
             return True
-        except OSError:
-            # A folder of another user, which cannot be locked from here.
-            return True
+        return False
 
     def write_config(self, experiment: Experiment, setup: RunSetup) -> None:
         """Write what is trained, and how."""

@@ -1,6 +1,7 @@
 """Writes the run directory during training."""
 
 import time
+import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -141,16 +142,26 @@ class RunWriter(Callback):
             self._folder.write_result(result)
 
     def _write_events(self, epoch: Epoch, step: int) -> None:
-        """One point per curve; a resumed run overwrites the points of steps it repeats."""
-        if self._events is None:
-            from torch.utils.tensorboard import SummaryWriter
+        """One point per curve; a resumed run overwrites the points of steps it repeats.
 
-            self._events = SummaryWriter(str(self._folder.path), purge_step=step)
-        for name in CURVES:
-            value = getattr(epoch, name)
-            if value is not None:
-                self._events.add_scalar(name, value, step)
-        self._events.flush()
+        TensorBoard cannot write into every folder, such as one whose name is not UTF-8. No training
+        ends because of that.
+        """
+        try:
+            if self._events is None:
+                from torch.utils.tensorboard import SummaryWriter
+
+                self._events = SummaryWriter(str(self._folder.path), purge_step=step)
+            for name in CURVES:
+                value = getattr(epoch, name)
+                if value is not None:
+                    self._events.add_scalar(name, value, step)
+            self._events.flush()
+        except OSError:
+            raise
+        except Exception as error:
+            self._settings = replace(self._settings, tensorboard=False)
+            warnings.warn(f"TensorBoard events are not written: {error}", stacklevel=2)
 
     def _writing(self) -> AbstractContextManager[None]:
         advice = "the last checkpoint is kept, and the same command resumes from it"
