@@ -1,5 +1,6 @@
 """Captured attention is the block's own, and capturing changes nothing."""
 
+import threading
 from typing import Any
 
 import pytest
@@ -322,3 +323,26 @@ def test_scores_of_centred_keys_are_those_of_the_map(center: str, view: str) -> 
     energy = torch.linalg.svdvals(a).square()
     share = energy[..., 0] / energy.sum(-1)
     assert_close(score_maps(found)["rank_one_energy"], share, 1e-6)
+
+
+def test_threads_do_not_mix_their_batches() -> None:
+    """Each capture has the calls of its own thread, though all run the same model."""
+    model = nn.Sequential(scalednl.NonLocal2d(4), scalednl.NonLocal2d(4)).eval()
+    first, second = torch.randn(1, 4, 3, 3), torch.randn(1, 4, 5, 5)
+    sizes: list[tuple[tuple[int, ...], ...]] = []
+    meet = threading.Barrier(2)
+
+    def look(x: Tensor) -> None:
+        with capture_attention(model) as seen:
+            meet.wait()
+            for _ in range(20):
+                model(x)
+            meet.wait()
+            sizes.append(tuple(one.query_size for one in seen))
+
+    threads = [threading.Thread(target=look, args=(x,)) for x in (first, second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(sizes) == [((3, 3), (3, 3)), ((5, 5), (5, 5))]

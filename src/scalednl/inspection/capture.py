@@ -5,6 +5,7 @@ input of each block is embedded a second time, and maps are computed from that o
 """
 
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -214,7 +215,7 @@ def capture_attention(
     """Capture the attention of a model's non-local blocks while it runs.
 
     `with capture_attention(model) as seen: model(x)`, and `seen[0].map(image, head)` is the map of
-    the first block. Of every block the last call is kept, also after the `with`: a loop over
+    the first block. Of every block the last call in this thread is kept, also after the `with`: a loop over
     batches does not fill the memory. The model computes what it would without, bit for bit. A block
     whose theta, phi or g was replaced, hooked or parametrised calls that once more.
 
@@ -299,7 +300,12 @@ def observe(
 
 
 def _watch(block: NonLocalBlock, name: str, seen: Capture) -> Any:
+    owner = threading.get_ident()
+
     def keep(_: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], __: Tensor) -> None:
+        # Blocks of one capture are of one batch; a batch of another thread has its own capture.
+        if threading.get_ident() != owner:
+            return
         given = dict(named)
         x = inputs[0] if inputs else given.pop("x")
         seen.add(observe(block, x, name, **given))
