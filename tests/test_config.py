@@ -19,6 +19,10 @@ from scalednl.config import BlockConfig, ModelConfig, StackConfig
             StackConfig(BlockConfig(bias=("phi", "theta"), center="keys"), count=2, stage=1),
         ),
         ModelConfig("preresnet20", 5, StackConfig(BlockConfig(reference_pixels="running"))),
+        ModelConfig("preresnet8", 5, StackConfig(BlockConfig(key_pool="after", key_pool_size=3))),
+        ModelConfig(
+            "preresnet8", 5, StackConfig(BlockConfig(key_pool="before", key_pool_size=(2, 3)))
+        ),
     ],
 )
 def test_a_config_survives_a_file(config: ModelConfig) -> None:
@@ -57,6 +61,8 @@ def test_an_unknown_name_in_a_file_fails() -> None:
         ({"heads": 3, "embed_channels": 8}, "heads=3 does not divide embed_channels=8"),
         ({"order": "gram", "view": "direction"}, "order='gram' cannot be used"),
         ({"key_pool": "around"}, "key_pool='around' is unknown"),
+        ({"key_pool": "after", "key_pool_size": -1}, "key_pool_size=-1 must be"),
+        ({"key_pool_size": (2, 2)}, r"key_pool_size=\(2, 2\) has no effect with key_pool=None"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(options: dict[str, object], said: str) -> None:

@@ -21,6 +21,7 @@ from scalednl import BlockConfig, ModelConfig, StackConfig, create_model, load_m
             False,
         ),
         (StackConfig(BlockConfig(embed_channels=8, norm_init=1.0)), None),
+        (StackConfig(BlockConfig(key_pool="after", key_pool_size=(3, 2), norm_init=1.0)), None),
         (StackConfig(count=0), True),
     ],
 )
