@@ -1,6 +1,7 @@
 """Experiments: what they refuse, their file, and what makes two of them the same training."""
 
 import copy
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -50,6 +51,23 @@ def test_a_cell_ignores_what_does_not_matter() -> None:
         replace(blocks, stage=1),
     ):
         assert other.cell != blocks.cell
+
+
+def test_the_size_of_key_pools_counts_unless_it_is_the_default() -> None:
+    """2 is left out of files, digests and cells, as in runs from before; (3, 3) is 3 in a cell."""
+    pooled = Experiment(block=BlockConfig(key_pool="before"))
+    assert "key_pool_size" not in pooled.as_dict()["block"]
+    assert (pooled.digest, pooled.cell) == ("0ff7fe057988", "129c5fb401eb")
+
+    def sized(size: int | tuple[int, ...]) -> Experiment:
+        return replace(pooled, block=replace(pooled.block, key_pool_size=size))
+
+    assert sized((2, 2)).cell == pooled.cell
+    assert sized((3, 3)).cell == sized(3).cell
+    assert len({sized(size).cell for size in (2, 3, (2, 3), (3, 2))}) == 4
+    for size in (3, (2, 3)):
+        written = json.loads(json.dumps(sized(size).as_dict()))
+        assert Experiment.from_dict(written) == sized(size)
 
 
 @pytest.mark.parametrize("attention", ["scaled", "softmax", "mean"])

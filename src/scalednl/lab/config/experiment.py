@@ -12,7 +12,7 @@ from scalednl.config import BlockConfig, StackConfig
 from scalednl.errors import CommandError, UsageError
 from scalednl.lab.config.generated import PairsConfig, RecallConfig
 from scalednl.lab.config.limits import check_at_least
-from scalednl.options import default_init
+from scalednl.options import USUAL_POOL, default_init
 
 Schedule = Literal["steps", "one-cycle"]
 Precision = Literal["fp32", "bf16", "fp16"]
@@ -117,11 +117,17 @@ class Experiment:
         return self.test_last is None or epoch >= self.epochs - self.test_last
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for a file, without the options of generated data sets not in use."""
+        """Plain values, for a file, without the options of generated data sets not in use.
+
+        Options that came when runs had finished are left out at their defaults, so that files,
+        digests and the names of run directories stay as they were.
+        """
         values = asdict(self)
         for name in GENERATED.keys() - {self.data}:
             del values[name]
         values["milestones"] = list(self.milestones)
+        if self.block.key_pool_size == USUAL_POOL:
+            del values["block"]["key_pool_size"]
         return values
 
     @classmethod
@@ -180,6 +186,12 @@ class Experiment:
             for name in LATER:
                 if values["block"][name] is None:
                     del values["block"][name]
+            size = self.block.key_pool_size
+            if isinstance(size, tuple) and len(set(size)) == 1:
+                # Networks are over images, where (3, 3) is 3, and (2, 2) the default.
+                values["block"]["key_pool_size"] = size[0]
+                if size[0] == USUAL_POOL:
+                    del values["block"]["key_pool_size"]
             if self.block.init is None:
                 values["block"]["init"] = default_init(self.block.attention)
             elif not isinstance(self.block.init, str):
