@@ -13,6 +13,7 @@ from scalednl.options import (
     biased,
     check_attention_options,
     check_center,
+    check_dropout,
     check_heads,
     check_init,
     check_key_pool,
@@ -67,6 +68,11 @@ pytestmark = pytest.mark.usefixtures("unchecked_shapes")
         (lambda: check_key_pool("after", ()), r"^key_pool_size=\(\) must .* or a tuple of such"),
         (lambda: check_key_pool("after", (2, 0)), r"^key_pool_size=\(2, 0\) must be"),
         (lambda: check_key_pool(None, 3), "^key_pool_size=3 has no effect .* or leave it out"),
+        (lambda: check_dropout(1.0), "^dropout=1.0 must be a number from 0 to below 1$"),
+        (lambda: check_dropout(-0.1), "^dropout=-0.1 must be a number"),
+        (lambda: check_dropout(math.nan), "^dropout=nan must be a number"),
+        (lambda: check_dropout(True), "^dropout=True must be a number"),
+        (lambda: check_dropout("0.3"), "^dropout='0.3' must be a number"),
         (lambda: biased("theta"), "bias='theta' must be True, False, or names"),
     ],
 )
@@ -99,6 +105,8 @@ def test_what_is_allowed_passes() -> None:
     assert check_key_pool("after", torch.tensor(3)) == 3
     assert check_key_pool("before", [1, 2]) == (1, 2)
     assert check_key_pool(None, 2) == 2
+    check_dropout(0)
+    check_dropout(0.5)
     assert suggestion("zzzzzz", ATTENTIONS) == ""
     assert suggestion("softmx", ATTENTIONS) == "; did you mean 'softmax'?"
 

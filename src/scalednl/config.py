@@ -17,6 +17,7 @@ from scalednl.options import (
     biased,
     check_attention_options,
     check_center,
+    check_dropout,
     check_init,
     check_key_pool,
     check_name,
@@ -132,6 +133,10 @@ class ModelConfig:
     num_classes: int
     blocks: StackConfig | None = None
     position: bool | None = None
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_dropout(self.dropout)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for a file."""

@@ -184,6 +184,12 @@ def check_softmax_scale(value: object, attention: str) -> None:
         )
 
 
+def check_dropout(value: object) -> None:
+    """Raise unless `value` is a probability with which numbers can be dropped."""
+    if not _is_number(value) or not 0 <= value < 1:
+        raise ValueError(f"dropout={value!r} must be a number from 0 to below 1")
+
+
 def orders_of(
     attention: str, view: str, *, key_pool: str | None = None, plain: bool = True
 ) -> dict[Order, str]:

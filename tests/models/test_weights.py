@@ -37,6 +37,21 @@ def test_round_trip(config: StackConfig | None, position: bool | None, tmp_path:
     assert [path.name for path in tmp_path.iterdir()] == ["net.safetensors"]
 
 
+def test_dropout_is_saved(tmp_path: Path) -> None:
+    """A loaded network drops as the saved one did, and nothing in evaluation."""
+    model = create_model("wrn10_1", 5, dropout=0.3)
+    save_model(model, tmp_path / "net.safetensors")
+    loaded = load_model(tmp_path / "net.safetensors")
+    assert loaded.config == model.config
+    x = torch.randn(2, 3, 16, 16)
+    assert torch.equal(loaded(x), model.eval()(x))
+    found = []
+    for network in (model.train(), loaded.train()):
+        torch.manual_seed(1)
+        found.append(network(x))
+    assert torch.equal(*found)
+
+
 @pytest.mark.parametrize("bias", [False, ["theta", "g"]])
 def test_files_of_the_first_format_are_read(bias: bool | list[str], tmp_path: Path) -> None:
     """Block options, number and stage under `nonlocal_` give the network that was saved."""

@@ -91,6 +91,11 @@ def test_the_softmax_twin_differs_in_its_attention() -> None:
             ),
             "scaled, 1 block, 4 heads, keys pooled by 2 x 3 before phi and g",
         ),
+        (Experiment(blocks=0, position=True, dropout=0.3), "no blocks, position only, dropout 0.3"),
+        (
+            Experiment(block=BlockConfig(norm_init=1.0), dropout=0.25),
+            "scaled, 3 blocks, 4 heads, dropout 0.25",
+        ),
     ],
 )
 def test_blocks_in_words(experiment: Experiment, said: str) -> None:

@@ -31,7 +31,8 @@ LATER = ("center", "reference_pixels")
 MOVED = ("blocks", "stage")
 """Options that older files have inside `block`"""
 _FROM_ONE = ("stage", "epochs", "batch", "accumulate", "limit", "test_limit", "test_last")
-_FROM_ZERO = ("blocks", "recalibrate", "lr", "momentum", "weight_decay", "label_smoothing")
+_SHARES = ("label_smoothing", "dropout")
+_FROM_ZERO = ("blocks", "recalibrate", "lr", "momentum", "weight_decay", *_SHARES)
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class Experiment:
     """Before the last residual block of which stage they go, counted from 1"""
     position: bool | None = None
     """The fixed position encoding before the stack; None: on if there are blocks"""
+    dropout: float = 0.0
+    """Share of numbers dropped between the convolutions of basic residual blocks"""
     epochs: int = 164
     batch: int = 128
     """Images per step, over all processes"""
@@ -95,8 +98,9 @@ class Experiment:
     def __post_init__(self) -> None:
         check_at_least(1, **{name: getattr(self, name) for name in _FROM_ONE})
         check_at_least(0, **{name: getattr(self, name) for name in _FROM_ZERO})
-        if self.label_smoothing >= 1:
-            raise UsageError(f"--label-smoothing must be less than 1, got {self.label_smoothing}")
+        for name in _SHARES:
+            if (share := getattr(self, name)) >= 1:
+                raise UsageError(f"--{name.replace('_', '-')} must be less than 1, got {share}")
         if (
             list(self.milestones) != sorted(set(self.milestones))
             or min(self.milestones, default=0) < 0
@@ -128,6 +132,8 @@ class Experiment:
         values["milestones"] = list(self.milestones)
         if self.block.key_pool_size == USUAL_POOL:
             del values["block"]["key_pool_size"]
+        if not self.dropout:
+            del values["dropout"]
         return values
 
     @classmethod

@@ -80,8 +80,10 @@ def scales_of(runs: Cells) -> list[Scale]:
 def describe_block(experiment: Experiment) -> str:
     """The blocks of an experiment in a few words."""
     block = experiment.block
+    dropout = [f"dropout {experiment.dropout:g}"] if experiment.dropout else []
     if not experiment.blocks:
-        return "no blocks, position only" if experiment.position else "no blocks"
+        position = ["position only"] if experiment.position else []
+        return ", ".join(["no blocks", *position, *dropout])
     words: list[str] = [block.attention]
     words += [f"{block.view} only"] if block.view != "base" else []
     words += [counted(experiment.blocks, "block")]
@@ -95,7 +97,7 @@ def describe_block(experiment: Experiment) -> str:
     words += [f"softmax scale {block.softmax_scale}"] if block.softmax_scale != "embed" else []
     words += [f"batch norm starts at {block.norm_init:g}"] if block.norm_init != 1 else []
     words += ["no position"] if experiment.position is False else []
-    return ", ".join(words)
+    return ", ".join([*words, *dropout])
 
 
 def _pooling(block: BlockConfig) -> str:
