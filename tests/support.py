@@ -191,8 +191,10 @@ def _project(conv: nn.Module, x: Tensor) -> Tensor:
 
 
 def _pooled(block: NonLocalBlock, x: Tensor) -> Tensor:
-    for axis, kernel in enumerate(block.pool_kernel, start=2):
-        x = x.unfold(axis, kernel, kernel).amax(-1)
+    size = block.key_pool_size
+    sizes = size if isinstance(size, tuple) else (1, size, size)[-block.dims :]
+    for axis, length in enumerate(sizes, start=2):
+        x = x.unfold(axis, length, length).amax(-1)
     return x
 
 

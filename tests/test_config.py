@@ -19,6 +19,11 @@ from scalednl.config import BlockConfig, ModelConfig, StackConfig
             StackConfig(BlockConfig(bias=("phi", "theta"), center="keys"), count=2, stage=1),
         ),
         ModelConfig("preresnet20", 5, StackConfig(BlockConfig(reference_pixels="running"))),
+        ModelConfig("wrn16_4", 5, dropout=0.3),
+        ModelConfig("preresnet8", 5, StackConfig(BlockConfig(key_pool="after", key_pool_size=3))),
+        ModelConfig(
+            "preresnet8", 5, StackConfig(BlockConfig(key_pool="before", key_pool_size=(2, 3)))
+        ),
     ],
 )
 def test_a_config_survives_a_file(config: ModelConfig) -> None:
@@ -34,6 +39,14 @@ def test_older_files_have_the_stack_and_its_block_side_by_side() -> None:
     assert config == ModelConfig("preresnet8", 4, StackConfig(block, count=1, stage=3))
     plain = ModelConfig.from_dict({"name": "preresnet8", "num_classes": 4, "nonlocal_": None})
     assert plain.blocks is None
+
+
+def test_older_files_have_no_dropout() -> None:
+    """Networks were made without it, and are read so; a share that cannot be is refused."""
+    old = {"name": "wrn16_4", "num_classes": 4, "blocks": None, "position": None}
+    assert ModelConfig.from_dict(old) == ModelConfig("wrn16_4", 4, dropout=0.0)
+    with pytest.raises(ValueError, match=r"dropout=1\.5 must be a number from 0 to below 1"):
+        ModelConfig.from_dict({**old, "dropout": 1.5})
 
 
 def test_an_unknown_name_in_a_file_fails() -> None:
@@ -57,6 +70,8 @@ def test_an_unknown_name_in_a_file_fails() -> None:
         ({"heads": 3, "embed_channels": 8}, "heads=3 does not divide embed_channels=8"),
         ({"order": "gram", "view": "direction"}, "order='gram' cannot be used"),
         ({"key_pool": "around"}, "key_pool='around' is unknown"),
+        ({"key_pool": "after", "key_pool_size": -1}, "key_pool_size=-1 must be"),
+        ({"key_pool_size": (2, 2)}, r"key_pool_size=\(2, 2\) has no effect with key_pool=None"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(options: dict[str, object], said: str) -> None:

@@ -42,6 +42,7 @@ def _call(block: NonLocalBlock, x: Tensor, norm: nn.Module | None, flat: bool = 
         norm=norm,
         order=block.order,  # type: ignore[arg-type]
         key_pool=block.key_pool,
+        key_pool_size=block.key_pool_size,
         memory=block.memory,
         **block.attention_options(),
     )
@@ -69,6 +70,19 @@ def test_the_function_is_the_reference(
         found = _call(block, x, block.norm, flat=layout == "nchw")
         gradients = [torch.autograd.grad(z, inputs, grad) for z in (found, truth)]
         assert_close_all((found, *gradients[0]), (truth, *gradients[1]), 1e-10)
+
+
+@pytest.mark.parametrize("size", [3, (1, 4)])
+@pytest.mark.parametrize("pool", ["before", "after"])
+def test_pools_of_other_sizes(pool: str, size: int | tuple[int, ...]) -> None:
+    """Keys of x and other keys are pooled by the size that is given."""
+    block = _case({"key_pool": pool, "key_pool_size": size}, "evaluation")
+    x, keys = (torch.randn(2, 6, *space, dtype=torch.float64) for space in ((4, 5), (7, 6)))
+    assert_close(_call(block, x, block.norm), reference_block(block, x), 1e-10)
+    weights = [getattr(block, name).weight for name in CONVOLUTIONS]
+    given = {"heads": 2, "key_pool": pool, "key_pool_size": size, "keys": keys}
+    z = nonlocal_block(x, *weights, norm=block.norm, **given)  # type: ignore[arg-type]
+    assert_close(z, reference_block(block, x, keys=keys), 1e-10)
 
 
 @pytest.mark.parametrize("side", [4, 24])

@@ -13,8 +13,10 @@ from scalednl.options import (
     biased,
     check_attention_options,
     check_center,
+    check_dropout,
     check_heads,
     check_init,
+    check_key_pool,
     check_name,
     check_order,
     check_positive,
@@ -58,6 +60,19 @@ pytestmark = pytest.mark.usefixtures("unchecked_shapes")
         (lambda: check_reference_pixels(2.5, "scaled", True), "=2.5 must be a whole number"),
         (lambda: check_reference_pixels(9, "mean", True), "=9 replaces .* attention='mean'"),
         (lambda: check_reference_pixels(9, "scaled", False), "with scale=False has no such factor"),
+        (lambda: check_key_pool("around", 2), "key_pool='around' is unknown"),
+        (lambda: check_key_pool("after", 0), "^key_pool_size=0 must be a whole number of at least"),
+        (lambda: check_key_pool("after", True), "^key_pool_size=True must be a whole number"),
+        (lambda: check_key_pool("after", 2.0), "^key_pool_size=2.0 must be a whole number"),
+        (lambda: check_key_pool("after", "3"), "^key_pool_size='3' must be a whole number"),
+        (lambda: check_key_pool("after", ()), r"^key_pool_size=\(\) must .* or a tuple of such"),
+        (lambda: check_key_pool("after", (2, 0)), r"^key_pool_size=\(2, 0\) must be"),
+        (lambda: check_key_pool(None, 3), "^key_pool_size=3 has no effect .* or leave it out"),
+        (lambda: check_dropout(1.0), "^dropout=1.0 must be a number from 0 to below 1$"),
+        (lambda: check_dropout(-0.1), "^dropout=-0.1 must be a number"),
+        (lambda: check_dropout(math.nan), "^dropout=nan must be a number"),
+        (lambda: check_dropout(True), "^dropout=True must be a number"),
+        (lambda: check_dropout("0.3"), "^dropout='0.3' must be a number"),
         (lambda: biased("theta"), "bias='theta' must be True, False, or names"),
     ],
 )
@@ -87,6 +102,11 @@ def test_what_is_allowed_passes() -> None:
     check_init(0.0, False, 1)
     check_softmax_scale("learned", "softmax")
     check_reference_pixels("running", "scaled", True)
+    assert check_key_pool("after", torch.tensor(3)) == 3
+    assert check_key_pool("before", [1, 2]) == (1, 2)
+    assert check_key_pool(None, 2) == 2
+    check_dropout(0)
+    check_dropout(0.5)
     assert suggestion("zzzzzz", ATTENTIONS) == ""
     assert suggestion("softmx", ATTENTIONS) == "; did you mean 'softmax'?"
 

@@ -4,7 +4,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from scalednl.options import (
-    KEY_POOLS,
     MEMORIES,
     Attention,
     Bias,
@@ -12,12 +11,15 @@ from scalednl.options import (
     KeyPool,
     Memory,
     Order,
+    PoolSize,
     ReferencePixels,
     View,
     biased,
     check_attention_options,
     check_center,
+    check_dropout,
     check_init,
+    check_key_pool,
     check_name,
     check_order,
     check_positive,
@@ -55,7 +57,10 @@ class BlockConfig:
         softmax_scale: t: "embed" 1/sqrt(d), "channels" 1/sqrt(C), "learned" (one per head,
             starting at 1/sqrt(d)) or a number. Unit vectors keep logits within t, so softmax over
             directions is tested fairly only with a temperature.
-        key_pool: max-pool the keys by 2, "before" or "after" phi and g; the release does not.
+        key_pool: max-pool the keys, "before" or "after" phi and g; the release does not.
+        key_pool_size: by how many pixels: a number for every axis of space, never of time, or a
+            tuple with one number per axis of the map, time included. What is left over at the end
+            of an axis is dropped, as torch's MaxPool does.
         memory: "lean" keeps few bytes for backward and recomputes the rest. May be set later.
         center: "keys" subtracts from phi its mean over the keys, so that rows of A sum to 0 and a
             vector added to all keys changes nothing, as with softmax; "keys+mean" adds 1/N to A, so
@@ -77,6 +82,7 @@ class BlockConfig:
     scale: bool = True
     softmax_scale: float | str = "embed"
     key_pool: KeyPool | None = None
+    key_pool_size: PoolSize = 2
     memory: Memory = "auto"
     center: Center | None = None
     reference_pixels: ReferencePixels | None = None
@@ -95,8 +101,7 @@ class BlockConfig:
         if not isinstance(self.bias, bool):
             object.__setattr__(self, "bias", names)
         check_name("memory", self.memory, MEMORIES)
-        if self.key_pool is not None:
-            check_name("key_pool", self.key_pool, KEY_POOLS)
+        object.__setattr__(self, "key_pool_size", check_key_pool(self.key_pool, self.key_pool_size))
         check_order(self.order, orders_of(self.attention, self.view, key_pool=self.key_pool))
 
     def as_options(self) -> dict[str, Any]:
@@ -128,6 +133,10 @@ class ModelConfig:
     num_classes: int
     blocks: StackConfig | None = None
     position: bool | None = None
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_dropout(self.dropout)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for a file."""
@@ -147,8 +156,9 @@ class ModelConfig:
         if values.get("blocks") is not None:
             stack = dict(values["blocks"])
             options = dict(stack.pop("block", {}))
-            if isinstance(options.get("bias"), list):
-                options["bias"] = tuple(options["bias"])
+            for name in ("bias", "key_pool_size"):
+                if isinstance(options.get(name), list):
+                    options[name] = tuple(options[name])
             values["blocks"] = StackConfig(BlockConfig(**options), **stack)
         return cls(**values)
 

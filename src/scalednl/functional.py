@@ -5,25 +5,25 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
-from scalednl.blocks.checks import check_input, check_keys_and_masks
+from scalednl.blocks.checks import AXES, check_input, check_keys_and_masks
 from scalednl.blocks.folding import KeyMaps, KeyMask, Pointwise
-from scalednl.blocks.forward import POOL_KERNELS, Parts, block_state, forward, key_space
+from scalednl.blocks.forward import Parts, block_state, choice_of, forward, pool_kernel
 from scalednl.ops.attention import attention_map, nonlocal_attention
-from scalednl.ops.layout import Maps, pixel_count
+from scalednl.ops.layout import Maps
 from scalednl.ops.masks import Mask
-from scalednl.ops.planner import choose
 from scalednl.options import (
     CONVOLUTIONS,
-    KEY_POOLS,
     MEMORIES,
     Attention,
     Center,
     KeyPool,
     Memory,
     Order,
+    PoolSize,
     View,
     check_attention_options,
     check_center,
+    check_key_pool,
     check_name,
     check_order,
     check_reference,
@@ -49,6 +49,7 @@ def nonlocal_block(
     scale: bool = True,
     softmax_scale: float | Tensor | None = None,
     key_pool: KeyPool | None = None,
+    key_pool_size: PoolSize = 2,
     memory: Memory = "auto",
     center: Center | None = None,
     reference_pixels: float | Tensor | None = None,
@@ -76,6 +77,7 @@ def nonlocal_block(
         scale: False drops 1/sqrt(N) from "scaled".
         softmax_scale: a number, or a tensor with one number per head; None is 1/sqrt(E / heads).
         key_pool: None, "before" or "after".
+        key_pool_size: a number, or one per axis of the map.
         memory: "auto" or "lean".
         center: None, "keys" or "keys+mean".
         reference_pixels: a number of keys, or None.
@@ -86,11 +88,10 @@ def nonlocal_block(
     weights = (theta_w, phi_w, g_w, out_w)
     embed, channels = _widths(weights)
     dims = x.dim() - 2
-    check_input("nonlocal_block", x, channels, dims if dims in POOL_KERNELS else 2, theta_w.dtype)
+    check_input("nonlocal_block", x, channels, dims if dims in AXES else 2, theta_w.dtype)
     check_attention_options(embed, heads, attention, view, scale)
     check_name("memory", memory, MEMORIES)
-    if key_pool is not None:
-        check_name("key_pool", key_pool, KEY_POOLS)
+    kernel = pool_kernel(key_pool, check_key_pool(key_pool, key_pool_size), dims)
     check_order(order, orders_of(attention, view, key_pool=key_pool))
     check_center(center, attention)
     check_reference(reference_pixels, attention, scale)
@@ -106,7 +107,7 @@ def nonlocal_block(
         parts,
         (channels, embed),
         *(heads, attention, view, key_pool),
-        dims=dims,
+        kernel=kernel,
         training=torch.is_grad_enabled()
         and any(isinstance(t, Tensor) and t.requires_grad for t in tensors),
         memory=memory,
@@ -114,19 +115,17 @@ def nonlocal_block(
         masked=mask is not None,
         other_keys=keys is not None,
     )
-    count = None
-    if keys is not None:
-        count = pixel_count(key_space(tuple(keys.shape[2:]), key_pool))
     return forward(
         x,
         parts,
-        choose(state, order, pixel_count(x.shape[2:]), count),
+        choice_of(state, order, x.shape, None if keys is None else keys.shape),
         mask=mask,
         keys=keys,
         key_mask=key_mask,
         center=center,
         reference_pixels=reference_pixels,
         key_pool=key_pool,
+        kernel=kernel,
         memory=memory,
         heads=heads,
         attention=attention,

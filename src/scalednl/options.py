@@ -11,6 +11,7 @@ View = Literal["base", "magnitude", "direction"]
 Order = Literal["auto", "quadratic", "associative", "gram", "rank_one", "fused"]
 Memory = Literal["auto", "lean"]
 KeyPool = Literal["before", "after"]
+PoolSize = int | tuple[int, ...]
 Center = Literal["keys", "keys+mean"]
 ReferencePixels = int | Literal["running"]
 Bias = bool | tuple[str, ...]
@@ -22,6 +23,8 @@ MEMORIES: tuple[str, ...] = get_args(Memory)
 KEY_POOLS: tuple[str, ...] = get_args(KeyPool)
 CENTERS: tuple[str, ...] = get_args(Center)
 CONVOLUTIONS = ("theta", "phi", "g", "out")
+USUAL_POOL = 2
+"""By how many pixels keys are pooled unless `key_pool_size` says otherwise"""
 SOFTMAX_SCALES = ("embed", "channels", "learned")
 
 
@@ -77,8 +80,7 @@ def suggestion(value: object, names: Iterable[str]) -> str:
 
 def check_positive(option: str, value: object) -> int:
     """`value` as an int; raise unless it is a whole number of at least 1."""
-    whole = hasattr(value, "__index__") and not isinstance(value, bool)
-    if not whole or index(value) < 1:  # type: ignore[arg-type]
+    if not _is_positive(value):
         raise ValueError(f"{option}={value!r} must be a whole number of at least 1")
     return index(value)  # type: ignore[arg-type]
 
@@ -152,6 +154,24 @@ def _check_factor(value: object, attention: str, scale: bool) -> None:
         )
 
 
+def check_key_pool(key_pool: object, size: object) -> PoolSize:
+    """`size` in ints; raise unless it says how `key_pool`, None or a name, pools the keys."""
+    if key_pool is not None:
+        check_name("key_pool", key_pool, KEY_POOLS)
+    sizes = tuple(size) if isinstance(size, (tuple, list)) else (size,)
+    if not sizes or not all(map(_is_positive, sizes)):
+        raise ValueError(
+            f"key_pool_size={size!r} must be a whole number of at least 1, or a tuple of such "
+            "numbers, one per axis of the map"
+        )
+    if key_pool is None and size != USUAL_POOL:
+        raise ValueError(
+            f"key_pool_size={size!r} has no effect with key_pool=None: use key_pool='before' or "
+            "'after', or leave it out"
+        )
+    return tuple(map(index, sizes)) if isinstance(size, (tuple, list)) else index(sizes[0])
+
+
 def check_softmax_scale(value: object, attention: str) -> None:
     """Raise unless `value` is a name of `SOFTMAX_SCALES` or a number, and there is a softmax."""
     if not _is_number(value) and value not in SOFTMAX_SCALES:
@@ -162,6 +182,12 @@ def check_softmax_scale(value: object, attention: str) -> None:
         raise ValueError(
             f"softmax_scale={value!r} is for attention='softmax', not {attention!r}: leave it out"
         )
+
+
+def check_dropout(value: object) -> None:
+    """Raise unless `value` is a probability with which numbers can be dropped."""
+    if not _is_number(value) or not 0 <= value < 1:
+        raise ValueError(f"dropout={value!r} must be a number from 0 to below 1")
 
 
 def orders_of(
@@ -202,6 +228,11 @@ def check_order(order: Order, reasons: Mapping[Order, str]) -> None:
     if order != "auto" and reasons[order]:
         usable = ["auto", *(name for name, reason in reasons.items() if not reason)]
         raise ValueError(f"order={order!r} cannot be used: {reasons[order]}; use {_listed(usable)}")
+
+
+def _is_positive(value: object) -> bool:
+    whole = hasattr(value, "__index__") and not isinstance(value, bool)
+    return whole and index(value) >= 1  # type: ignore[arg-type]
 
 
 def _is_number(value: object) -> TypeGuard[float]:

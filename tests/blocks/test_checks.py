@@ -47,6 +47,12 @@ pytestmark = pytest.mark.usefixtures("unchecked_shapes")
         ({"order": "associative", "attention": "softmax"}, "use 'auto', 'quadratic' or 'fused'"),
         ({"memory": "low"}, "memory='low' is unknown: use 'auto' or 'lean'"),
         ({"key_pool": True}, "key_pool=True is unknown: use 'before' or 'after'"),
+        ({"key_pool": "after", "key_pool_size": 0}, "key_pool_size=0 must be a whole number of"),
+        (
+            {"key_pool": "after", "key_pool_size": (2, 2, 2)},
+            r"key_pool_size=\(2, 2, 2\) must have one number for each axis of \(height, width\)",
+        ),
+        ({"key_pool_size": 3}, "key_pool_size=3 has no effect with key_pool=None: use key_pool='b"),
         ({"init": "kaiming"}, "init='kaiming' is unknown.*'?he"),
         ({"init": -0.1}, r"init=-0\.1 is unknown"),
         ({"softmax_scale": "none"}, "softmax_scale='none' is unknown.*or a number"),
@@ -97,6 +103,11 @@ def test_maps_too_small_to_pool() -> None:
     block = scalednl.NonLocal2d(8, key_pool="before")
     with pytest.raises(ValueError, match=r"pools by \(2, 2\), which a map of \(1, 4\) is too"):
         block(torch.randn(2, 8, 1, 4))
+    block = scalednl.NonLocal2d(8, key_pool="after", key_pool_size=5)
+    with pytest.raises(
+        ValueError, match=r"pools by \(5, 5\), which a map of \(6, 4\) .* a smaller key_pool_size"
+    ):
+        block(torch.randn(2, 8, 6, 4))
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,11 @@ from scalednl.blocks.forward import (
     key_space,
     plan_of,
     pool,
+    pool_kernel,
 )
 from scalednl.ops.costs import BlockState
 from scalednl.ops.planner import Choice
+from scalednl.options import KeyPool, PoolSize
 from tests.support import assert_close, randomise, reference_block
 
 OPTIONS: dict[str, Any] = {
@@ -56,7 +58,8 @@ def test_parts_are_modules_or_weights(order: str, plain: bool) -> None:
     block = _block().eval()
     x = torch.randn(2, 6, 4, 5, dtype=torch.float64)
     choice = Choice(order)  # type: ignore[arg-type]
-    z = forward(x, _parts(block, plain), choice, key_pool=None, memory="auto", **OPTIONS)
+    pooling: dict[str, Any] = {"key_pool": None, "kernel": (1, 1)}
+    z = forward(x, _parts(block, plain), choice, **pooling, memory="auto", **OPTIONS)
     assert_close(z, reference_block(block, x), 1e-10)
 
 
@@ -65,7 +68,7 @@ def test_the_state_describes_the_parts() -> None:
     block = _block()
 
     def state(parts: Parts, training: bool = True) -> BlockState:
-        fixed: dict[str, Any] = {"dims": 2, "memory": "auto", "training": training}
+        fixed: dict[str, Any] = {"kernel": (1, 1), "memory": "auto", "training": training}
         return block_state(parts, (6, 6), 2, "scaled", "base", None, **fixed)
 
     found = state(_parts(block, False))
@@ -93,17 +96,30 @@ def test_the_factor_is_that_of_the_keys() -> None:
     assert parts.projections({**OPTIONS, "attention": "mean"}, 12).factor == pytest.approx(1 / 12)
 
 
+@pytest.mark.parametrize("kernel", [(2, 2), (3, 3), (1, 4)])
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_keys_are_pooled_before_or_after(when: str) -> None:
+def test_keys_are_pooled_before_or_after(when: str, kernel: tuple[int, ...]) -> None:
     """The maximum of x is embedded, or the maximum of the embedding is taken."""
     block = _block()
     x, keys = torch.randn(2, 2, 6, 4, 6, dtype=torch.float64)
-    _, phi, g = embed(x, _parts(block, False), when, keys)  # type: ignore[arg-type]
+    _, phi, g = embed(x, _parts(block, False), when, kernel, keys)  # type: ignore[arg-type]
     for found, conv in ((phi, block.phi), (g, block.g)):
-        pooled = conv(F.max_pool2d(keys, 2)) if when == "before" else F.max_pool2d(conv(keys), 2)
-        assert_close(found, pooled, 1e-12)
-    assert tuple(phi.shape[2:]) == key_space((4, 6), when) == (2, 3)  # type: ignore[arg-type]
-    assert pool(x, None, "before") is x
+        before = conv(F.max_pool2d(keys, kernel))
+        assert_close(found, before if when == "before" else F.max_pool2d(conv(keys), kernel), 1e-12)
+    assert phi.shape[2:] == pool(x, kernel).shape[2:] == key_space((4, 6), kernel)
+
+
+def test_a_size_is_that_of_space_and_never_of_time() -> None:
+    """A number leaves time as it is; a tuple has a number for every axis; None pools nothing."""
+    assert [pool_kernel("after", 3, dims) for dims in (1, 2, 3)] == [(3,), (3, 3), (1, 3, 3)]
+    assert pool_kernel("before", (2, 3, 4), 3) == (2, 3, 4)
+    assert pool_kernel(None, 2, 3) == (1, 1, 1)
+    with pytest.raises(
+        ValueError,
+        match=r"^key_pool_size=\(2, 2\) must have one number for each axis of \(time, height, "
+        r"width\), or be a number alone",
+    ):
+        pool_kernel("after", (2, 2), 3)
 
 
 def test_maps_too_small_to_pool() -> None:
@@ -111,9 +127,9 @@ def test_maps_too_small_to_pool() -> None:
     with pytest.raises(
         ValueError, match=r"pools by \(2, 2\), which a map of \(1, 6\) is too small"
     ):
-        key_space((1, 6), "before")
-    assert key_space((3, 5, 7), "after") == (3, 2, 3)
-    assert key_space((1, 6), None) == (1, 6)
+        key_space((1, 6), (2, 2))
+    assert key_space((3, 5, 7), (1, 2, 2)) == (3, 2, 3)
+    assert key_space((1, 6), (1, 1)) == (1, 6)
 
 
 def test_other_keys_are_planned_with_their_number() -> None:
@@ -127,15 +143,20 @@ def test_other_keys_are_planned_with_their_number() -> None:
     assert few.order == "quadratic"
 
 
-@pytest.mark.parametrize("pool", [None, "before", "after"])
-@pytest.mark.parametrize("key_shape", [None, (2, 16, 12, 20)])
-def test_the_plan_counts_pooled_keys(pool: str | None, key_shape: tuple[int, ...] | None) -> None:
-    """Queries are those of x; keys are those of the map that is attended to, pooled by 2 x 2."""
-    block = scalednl.NonLocal2d(16, key_pool=pool)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("pool", "size", "ratio"),
+    [(None, 2, 1), ("before", 2, 4), ("after", 2, 4), ("before", (4, 3), 12)],
+)
+@pytest.mark.parametrize("key_shape", [None, (2, 16, 12, 21)])
+def test_the_plan_counts_pooled_keys(
+    pool: KeyPool | None, size: PoolSize, ratio: int, key_shape: tuple[int, ...] | None
+) -> None:
+    """Queries are those of x; keys are those of the map that is attended to, pooled."""
+    block = scalednl.NonLocal2d(16, key_pool=pool, key_pool_size=size)
     state = block.state(other_keys=key_shape is not None)
     plan = plan_of(state, "auto", (2, 16, 8, 6), key_shape)
-    pixels = 48 if key_shape is None else 240
-    assert (plan.batch, plan.pixels, plan.keys) == (2, 48, pixels // (4 if pool else 1))
+    pixels = 48 if key_shape is None else 12 * (20 if size == 2 and pool else 21)
+    assert (plan.batch, plan.pixels, plan.keys) == (2, 48, pixels // ratio)
     assert plan.choice == choice_of(state, "auto", (2, 16, 8, 6), key_shape)
 
 

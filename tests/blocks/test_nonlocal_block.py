@@ -69,6 +69,14 @@ VARIANTS: list[Options] = [
     {"reference_pixels": "running", "order": "gram"},
     {"reference_pixels": "running", "order": "associative"},
     {"reference_pixels": "running", "order": "rank_one", "view": "magnitude"},
+    {"key_pool": "before", "key_pool_size": 3, "order": "gram", "bias": True},
+    {"key_pool": "before", "key_pool_size": (1, 4), "order": "gram", "memory": "lean"},
+    {"key_pool": "before", "key_pool_size": (2, 3), "order": "rank_one", "view": "magnitude"},
+    {"key_pool": "after", "key_pool_size": 3, "order": "associative"},
+    {"key_pool": "after", "key_pool_size": 4, "order": "quadratic", "view": "direction"},
+    {"key_pool": "after", "key_pool_size": (3, 1), "order": "fused", "attention": "softmax"},
+    {"key_pool": "before", "key_pool_size": 3, "reference_pixels": "running"},
+    {"key_pool": "before", "key_pool_size": 1, "order": "gram"},
     {"attention": "softmax", "softmax_scale": "channels"},
     {"attention": "softmax", "softmax_scale": "learned"},
     {"attention": "softmax", "softmax_scale": 3.0, "view": "direction"},
@@ -108,6 +116,21 @@ def test_one_to_three_dimensions(dims: int, training: bool, order: str, pool: st
         grad = torch.randn_like(x)
         truth = with_gradients(None, block, x, grad)
         assert_close_all(with_gradients(block, block, x, grad), truth, 1e-10)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("order", ["quadratic", "associative", "gram"])
+@pytest.mark.parametrize(("dims", "size"), [(1, 4), (1, (3,)), (3, 3), (3, (2, 2, 2))])
+def test_pools_of_sequences_and_videos(
+    dims: int, size: int | tuple[int, ...], order: str, training: bool
+) -> None:
+    """A number pools space and leaves time; a tuple pools every axis by its own number."""
+    pooled: Options = {"order": order, "key_pool": "before", "key_pool_size": size}
+    block = _block(pooled, dims).train(training)
+    x = torch.randn(2, 6, *SPACES[dims], dtype=torch.float64, requires_grad=True)
+    grad = torch.randn_like(x)
+    truth = with_gradients(None, block, x, grad)
+    assert_close_all(with_gradients(block, block, x, grad), truth, 1e-10)
 
 
 @pytest.mark.parametrize("fold", [False, True])
@@ -245,6 +268,8 @@ def test_the_repr_shows_what_differs() -> None:
     assert "8, attention='softmax', heads=4, order='auto', view='direction'" in text
     assert "softmax_scale=3.0" in text
     assert "key_pool" not in text
+    text = repr(scalednl.NonLocal2d(8, key_pool="before", key_pool_size=(1, 3)))
+    assert "key_pool='before', key_pool_size=(1, 3)" in text
 
 
 class _Doubled(nn.Conv2d):

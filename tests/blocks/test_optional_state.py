@@ -72,9 +72,10 @@ def test_keys_are_counted_as_they_are_attended_to() -> None:
     """Pooled ones after pooling, masked ones image by image."""
     mask = torch.zeros(2, 5, 7, dtype=torch.bool)
     mask[1, 2:4] = True
-    assert count_keys((2, 6, 5, 7), None, None) == 35
-    assert count_keys((2, 6, 5, 7), "before", None) == 6
-    found = count_keys((2, 6, 5, 7), None, mask)
+    assert count_keys((2, 6, 5, 7), (1, 1), None) == 35
+    assert count_keys((2, 6, 5, 7), (2, 2), None) == 6
+    assert count_keys((2, 6, 5, 7), (1, 3), None) == 10
+    found = count_keys((2, 6, 5, 7), (1, 1), mask)
     assert isinstance(found, Tensor)
     assert found.tolist() == [0, 14]
 

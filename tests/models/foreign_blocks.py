@@ -58,9 +58,9 @@ class NONLocalBlock(nn.Module):
 class Nonlocal(nn.Module):
     """Keys conv_theta, conv_phi, conv_g, conv_out, bn over video; keys pooled before phi and g."""
 
-    def __init__(self, channels: int, weigh: Weigh, pooled: bool) -> None:
+    def __init__(self, channels: int, weigh: Weigh, pool: nn.Module | None) -> None:
         super().__init__()
-        inner, self.weigh, self.pooled = channels // 2, weigh, pooled
+        inner, self.weigh, self.pool = channels // 2, weigh, pool
         self.conv_theta = nn.Conv3d(channels, inner, 1)
         self.conv_phi = nn.Conv3d(channels, inner, 1)
         self.conv_g = nn.Conv3d(channels, inner, 1)
@@ -69,7 +69,7 @@ class Nonlocal(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """z."""
-        keys = F.max_pool3d(x, (1, 2, 2)) if self.pooled else x
+        keys = x if self.pool is None else self.pool(x)
         theta = self.conv_theta(x).flatten(2)
         phi, g = self.conv_phi(keys).flatten(2), self.conv_g(keys).flatten(2)
         y = g @ self.weigh(theta.mT @ phi).mT

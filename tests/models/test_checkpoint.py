@@ -91,6 +91,16 @@ LAYOUTS: dict[str, tuple[nn.Module, dict[str, Any]]] = {
         NONLocalBlock(8, over(1), pool=nn.MaxPool2d(2), norm=False, out="W_z"),
         {"attention": "mean", "embed_channels": 4, "bias": True, "key_pool": "after"},
     ),
+    "pool of 3": (
+        NONLocalBlock(8, over(1), pool=nn.MaxPool2d(3), norm=False),
+        {
+            "attention": "mean",
+            "embed_channels": 4,
+            "bias": True,
+            "key_pool": "after",
+            "key_pool_size": 3,
+        },
+    ),
     "PAM": (PAM(8), {"attention": "softmax", "softmax_scale": 1.0, "bias": True}),
     "BigGAN": (
         Attention(8),
@@ -173,7 +183,7 @@ BAD: dict[str, tuple[dict[str, Any], Any, str]] = {
         prefixed(NONLocalBlock(8, over(1), norm=False).state_dict(), "1."),
         "norm=True, but the one in the checkpoint has no norm",
     ),
-    "video": ({}, prefixed(Nonlocal(8, over(1), False).state_dict(), "1."), r"\(4, 8, 1, 1, 1\)"),
+    "video": ({}, prefixed(Nonlocal(8, over(1), None).state_dict(), "1."), r"\(4, 8, 1, 1, 1\)"),
     "width": ({"embed_channels": 8}, theirs().state_dict(), r"is \(4, 8, 1, 1\), not \(8, 8, 1"),
     "another network": (
         {},

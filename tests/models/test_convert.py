@@ -39,10 +39,37 @@ CASES: dict[str, tuple[nn.Module, dict[str, object]]] = {
     "pooled": (NONLocalBlock(8, softmax(), pool=POOLS[1]), {"key_pool": "after"}),
     "1-D": (NONLocalBlock(8, over(1), dims=1, pool=POOLS[0]), {"key_pool": "after"}),
     "3-D": (NONLocalBlock(8, over(1), dims=3, pool=POOLS[2], norm=False), {"key_pool": "after"}),
+    "pool of 3": (
+        NONLocalBlock(8, softmax(), pool=nn.MaxPool2d(3)),
+        {"key_pool": "after", "key_pool_size": 3},
+    ),
+    "pool of 4 x 1": (
+        NONLocalBlock(8, over(0.5, 4), pool=nn.MaxPool2d((4, 1))),
+        {"key_pool": "after", "key_pool_size": (4, 1), "attention": "scaled"},
+    ),
+    "pool of 4 in 1-D": (
+        NONLocalBlock(8, over(1), dims=1, pool=nn.MaxPool1d(4)),
+        {"key_pool": "after", "key_pool_size": 4, "attention": "mean"},
+    ),
+    "pool of time": (
+        NONLocalBlock(8, over(1), dims=3, pool=nn.MaxPool3d(2)),
+        {"key_pool": "after", "key_pool_size": (2, 2, 2), "attention": "mean"},
+    ),
+    "pool of space": (
+        NONLocalBlock(8, softmax(), dims=3, pool=nn.MaxPool3d((1, 3, 3))),
+        {"key_pool": "after", "key_pool_size": 3},
+    ),
+    "pool before": (
+        Nonlocal(8, softmax(), nn.MaxPool3d((2, 4, 4))),
+        {"key_pool": "before", "key_pool_size": (2, 4, 4)},
+    ),
     "W_z": (NONLocalBlock(8, softmax(), out="W_z"), {"attention": "softmax"}),
     "out": (NONLocalBlock(8, softmax(), out="out", norm=False), {"attention": "softmax"}),
-    "video": (Nonlocal(8, softmax(0.5), True), {"key_pool": "before", "softmax_scale": "embed"}),
-    "video, mean": (Nonlocal(8, over(1), False), {"key_pool": None, "attention": "mean"}),
+    "video": (
+        Nonlocal(8, softmax(0.5), POOLS[2]),
+        {"key_pool": "before", "softmax_scale": "embed"},
+    ),
+    "video, mean": (Nonlocal(8, over(1), None), {"key_pool": None, "attention": "mean"}),
     "3 heads": (Authors(24, 3, over(0.5, 8)), {"heads": 3, "attention": "scaled", "scale": True}),
     "12 heads": (Authors(24, 12, softmax()), {"heads": 12, "softmax_scale": 1.0}),
     "magnitude": (Authors(8, 2, over(0.5, 4), "magnitude"), {"view": "magnitude", "heads": 2}),

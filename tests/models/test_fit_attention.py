@@ -9,6 +9,7 @@ from torch import Tensor
 
 from scalednl.models.fit_attention import Function, Seen, functions
 from scalednl.models.identify import SPACES
+from scalednl.options import USUAL_POOL
 
 KINDS: dict[str, tuple[Callable[[Tensor, int], Tensor], Function]] = {
     "mean": (lambda f, _: f / f.shape[-1], Function("mean", "base", 1, None)),
@@ -29,7 +30,7 @@ def observed(width: int, space: tuple[int, ...], weigh: Callable[[Tensor, int], 
     """Random embeddings of one map, and the y that `weigh` gives."""
     theta, phi, g = torch.randn(3, 2, width, prod(space), dtype=torch.float64)
     theta = theta * width**-0.5
-    return Seen(theta, {None: (phi, g)}, g @ weigh(theta.mT @ phi, width).mT)
+    return Seen(theta, {(None, USUAL_POOL): (phi, g)}, g @ weigh(theta.mT @ phi, width).mT)
 
 
 @pytest.mark.parametrize("dims", SPACES)

@@ -145,9 +145,25 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
         "not four convolutions",
     ),
     "further": (lambda: changed("extra", nn.Linear(2, 2)), r"further weights \(extra.weight"),
-    "pool of 3": (
-        lambda: NONLocalBlock(8, softmax(), pool=nn.MaxPool2d(3)),
-        "pools with MaxPool2d.kernel_size=3",
+    "overlapping pool": (
+        lambda: NONLocalBlock(8, softmax(), pool=nn.MaxPool2d(3, 2)),
+        "pools with MaxPool2d.kernel_size=3, stride=2.* with stride=kernel_size and nothing else",
+    ),
+    "padded pool": (
+        lambda: NONLocalBlock(8, softmax(), pool=nn.MaxPool2d(3, padding=1)),
+        "pools with MaxPool2d.*padding=1",
+    ),
+    "dilated pool": (
+        lambda: NONLocalBlock(8, softmax(), pool=nn.MaxPool2d(2, dilation=2)),
+        "pools with MaxPool2d.*dilation=2",
+    ),
+    "complete pool": (
+        lambda: NONLocalBlock(8, softmax(), pool=nn.MaxPool2d(3, ceil_mode=True)),
+        "pools with MaxPool2d.*ceil_mode=True",
+    ),
+    "large pool": (
+        lambda: NONLocalBlock(8, softmax(), pool=nn.MaxPool2d(9)),
+        "does not run on a map of shape",
     ),
     "average pool": (
         lambda: NONLocalBlock(8, softmax(), pool=nn.AvgPool2d(2)),

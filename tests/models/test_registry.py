@@ -9,6 +9,8 @@ from torch import nn
 
 import scalednl
 from scalednl import BlockConfig, StackConfig, create_model, list_models
+from scalednl.models.residual import BasicBlock
+from scalednl.networks import network_shape
 
 COUNTS = {
     ("preresnet32", 10): (466_714, 479_194),
@@ -21,6 +23,7 @@ COUNTS = {
     ("wrn28_10", 100): (36_536_884, 37_767_604),
     ("preresnet50_tiny", 200): (23_910_152, 27_058_952),
 }
+BASIC = [name for name in list_models() if network_shape(name).block != "bottleneck"]
 SMALL = [name for name in list_models() if name not in ("wrn28_10", "preresnet101_tiny")]
 
 
@@ -109,6 +112,15 @@ def test_no_blocks_is_the_plain_network() -> None:
             lambda: create_model("preresnet20", 10, StackConfig(BlockConfig(heads=5))),
             "heads=5 does not divide",
         ),
+        (
+            lambda: create_model("wrn16_4", dropout=1.0),
+            "dropout=1.0 must be a number from 0",
+        ),
+        (
+            lambda: create_model("preresnet56", dropout=0.3),
+            "dropout=0.3 is for .* basic residual blocks, but preresnet56 has bottlenecks: use "
+            "dropout=0.0, or a network such as preresnet32",
+        ),
         (lambda: StackConfig(count=-1), "count=-1 must be a whole number of at least 0"),
         (lambda: StackConfig(stage=0), "stage=0 must be"),
         (lambda: BlockConfig(attention="linear"), "attention='linear' is unknown"),  # type: ignore[arg-type]
@@ -127,3 +139,15 @@ def test_config_has_every_option_of_the_block() -> None:
     options = set(inspect.signature(scalednl.NonLocal2d).parameters)
     not_in_files = {"channels", "norm_layer", "device", "dtype"}
     assert set(BlockConfig().as_options()) == options - not_in_files
+
+
+@pytest.mark.parametrize("name", BASIC)
+def test_dropout_is_in_every_basic_block(name: str) -> None:
+    """Its share is that of every residual block; without it there is none, and the same weights."""
+    with torch.device("meta"):
+        model, plain = create_model(name, dropout=0.3), create_model(name)
+    found = [m.dropout for m in model.modules() if isinstance(m, BasicBlock)]
+    assert len(found) == sum(network_shape(name).depths)
+    assert all(isinstance(drop, nn.Dropout) and drop.p == 0.3 for drop in found)
+    assert not any(isinstance(m, nn.Dropout) for m in plain.modules())
+    assert list(model.state_dict()) == list(plain.state_dict())

@@ -1,6 +1,7 @@
 """The residual networks: where the stack runs, their arithmetic, and how they start."""
 
 import re
+from functools import partial
 
 import pytest
 import torch
@@ -8,7 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from scalednl import BlockConfig, StackConfig, create_model
-from scalednl.models.residual import ResidualNetwork
+from scalednl.lab.counting import multiply_adds
+from scalednl.models.residual import BasicBlock, ResidualNetwork
 from tests.support import assert_close
 
 
@@ -114,3 +116,41 @@ def test_a_network_starts_anew_as_a_new_one_does() -> None:
     used.reset_parameters()
     for name, value in new.state_dict().items():
         assert torch.equal(value, used.state_dict()[name]), name
+
+
+@pytest.mark.parametrize("shared_activation", [False, True])
+def test_dropout_is_between_the_two_convolutions(shared_activation: bool) -> None:
+    """In training the second convolution gets torch's dropout of what it gets in evaluation."""
+    block = BasicBlock(4, 6, 2, shared_activation, dropout=0.3).double()
+    for norm in (block.bn1, block.bn2):
+        norm.eval()
+    x = torch.randn(2, 4, 8, 8, dtype=torch.float64)
+    shortcut = block.shortcut
+    assert shortcut is not None
+    activated = F.relu(block.bn1(x))
+    y = F.relu(block.bn2(block.conv1(activated)))
+    beside = shortcut(activated if shared_activation else x)
+    torch.manual_seed(3)
+    found = block(x)
+    torch.manual_seed(3)
+    assert_close(found, beside + block.conv2(F.dropout(y, 0.3)), 1e-12)
+    assert_close(block.eval()(x), beside + block.conv2(y), 1e-12)
+
+
+def test_dropout_costs_no_multiply_adds() -> None:
+    """A network multiplies as often with it as without, in training and in evaluation."""
+    x = torch.randn(2, 3, 16, 16)
+    for training in (True, False):
+        counts = {
+            multiply_adds(partial(create_model("wrn10_1", dropout=share).train(training), x))
+            for share in (0.0, 0.3)
+        }
+        assert len(counts) == 1
+
+
+def test_no_dropout_draws_no_random_number() -> None:
+    """A training pass of the default network leaves the generator as it was."""
+    model = create_model("wrn10_1")
+    before = torch.get_rng_state()
+    model(torch.ones(2, 3, 16, 16))
+    assert torch.equal(torch.get_rng_state(), before)

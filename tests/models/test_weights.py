@@ -21,6 +21,7 @@ from scalednl import BlockConfig, ModelConfig, StackConfig, create_model, load_m
             False,
         ),
         (StackConfig(BlockConfig(embed_channels=8, norm_init=1.0)), None),
+        (StackConfig(BlockConfig(key_pool="after", key_pool_size=(3, 2), norm_init=1.0)), None),
         (StackConfig(count=0), True),
     ],
 )
@@ -34,6 +35,21 @@ def test_round_trip(config: StackConfig | None, position: bool | None, tmp_path:
     x = torch.randn(2, 3, 32, 32)
     assert torch.equal(loaded(x), model.to(memory_format=torch.contiguous_format)(x))  # type: ignore[call-overload]
     assert [path.name for path in tmp_path.iterdir()] == ["net.safetensors"]
+
+
+def test_dropout_is_saved(tmp_path: Path) -> None:
+    """A loaded network drops as the saved one did, and nothing in evaluation."""
+    model = create_model("wrn10_1", 5, dropout=0.3)
+    save_model(model, tmp_path / "net.safetensors")
+    loaded = load_model(tmp_path / "net.safetensors")
+    assert loaded.config == model.config
+    x = torch.randn(2, 3, 16, 16)
+    assert torch.equal(loaded(x), model.eval()(x))
+    found = []
+    for network in (model.train(), loaded.train()):
+        torch.manual_seed(1)
+        found.append(network(x))
+    assert torch.equal(*found)
 
 
 @pytest.mark.parametrize("bias", [False, ["theta", "g"]])

@@ -40,6 +40,13 @@ def _cases() -> list[tuple[Options, Choice]]:
         for names in (("theta", "phi", "g"), ("phi",), ("g", "out"), ("out",)):
             cases.append(({"bias": names}, Choice(order, False)))
             cases.append(({"bias": names, "key_pool": "before"}, Choice(order, False)))
+    for order in ("gram", "associative", "quadratic"):
+        cases.append(({"key_pool": "before", "key_pool_size": 4}, Choice(order)))
+    for size in (3, (1, 3)):
+        cases.append(({"key_pool": "after", "key_pool_size": size}, Choice("associative")))
+    cases.append(
+        ({"key_pool": "before", "key_pool_size": (5, 1), "view": "magnitude"}, Choice("rank_one"))
+    )
     for center in CENTERS:
         for view in VIEWS:
             for order, reason in orders_of("scaled", view).items():
@@ -119,7 +126,7 @@ def _cases_with(other_keys: bool) -> list[tuple[Options, Choice]]:
     return [
         (options, choice)
         for options, choice in _cases()
-        if not options.get("key_pool") and not (other_keys and choice.fold)
+        if not (choice.fold if other_keys else options.get("key_pool"))
     ]
 
 

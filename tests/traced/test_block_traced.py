@@ -22,6 +22,7 @@ VARIANTS: list[tuple[Options, Choice]] = [
     ({"bias": True}, GRAM[1]),
     ({"bias": ("theta", "phi", "g")}, GRAM[0]),
     ({"key_pool": "before"}, GRAM[1]),
+    ({"key_pool": "after", "key_pool_size": 3}, SCALED[2]),
     ({"view": "magnitude"}, Choice("rank_one", False)),
     ({"view": "magnitude"}, Choice("associative", False)),
     ({"view": "direction"}, Choice("associative", False)),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FIXED = (
     *("channels", "embed_channels", "heads", "attention", "view", "key_pool", "scale"),
-    *("center", "reference_pixels"),
+    *("center", "reference_pixels", "key_pool_size"),
 )
 AXES = {1: ("length",), 2: ("height", "width"), 3: ("time", "height", "width")}
 
@@ -127,10 +127,10 @@ def check_keys_and_masks(
 
 def check_pool(space: Sequence[int], kernel: tuple[int, ...]) -> None:
     """Raise unless a map of these sizes can be pooled by `kernel`."""
-    if any(size < k for size, k in zip(space, kernel, strict=True)):
+    if any(k > 1 and size < k for size, k in zip(space, kernel, strict=True)):
         raise ValueError(
             f"key_pool pools by {kernel}, which a map of {tuple(space)} is too small for: "
-            "use key_pool=None"
+            "use a smaller key_pool_size, or key_pool=None"
         )
 
 

@@ -1,6 +1,5 @@
 """The non-local block over sequences, images and videos."""
 
-from scalednl.blocks.forward import POOL_KERNELS
 from scalednl.blocks.nonlocal_block import NonLocalBlock
 from scalednl.config import BlockConfig
 
@@ -9,21 +8,18 @@ class NonLocal1d(NonLocalBlock):
     """A non-local block over (batch, channels, length)."""
 
     dims = 1
-    pool_kernel = POOL_KERNELS[1]
 
 
 class NonLocal2d(NonLocalBlock):
     """A non-local block over (batch, channels, height, width)."""
 
     dims = 2
-    pool_kernel = POOL_KERNELS[2]
 
 
 class NonLocal3d(NonLocalBlock):
-    """A non-local block over (batch, channels, time, height, width); keys pool in space only."""
+    """A non-local block over (batch, channels, time, height, width)."""
 
     dims = 3
-    pool_kernel = POOL_KERNELS[3]
 
 
 _options = (BlockConfig.__doc__ or "").partition("Args:")[2].strip()

@@ -8,22 +8,20 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from scalednl.blocks import folding
-from scalednl.blocks.checks import check_pool
+from scalednl.blocks.checks import AXES, check_pool
 from scalednl.ops.attention import attention_scale, nonlocal_attention
 from scalednl.ops.costs import BlockState
 from scalednl.ops.gram.mixing import Projections
 from scalednl.ops.layout import Maps, accumulation_dtype, multiplies_in_fp16, pixel_count
 from scalednl.ops.masks import Count, Mask, count_pixels, shown
 from scalednl.ops.planner import Choice, Plan, choose, make_plan
-from scalednl.options import CONVOLUTIONS, Attention, Center, KeyPool, Memory, Order, View
+from scalednl.options import CONVOLUTIONS, Attention, Center, KeyPool, Memory, Order, PoolSize, View
 
 if TYPE_CHECKING:
     from scalednl.blocks.nonlocal_block import NonLocalBlock
 
 Shape = Sequence[int]
 
-POOL_KERNELS = {1: (2,), 2: (2, 2), 3: (1, 2, 2)}
-"""How keys are pooled over each number of dimensions: in space, never in time"""
 _MAX_POOL = (F.max_pool1d, F.max_pool2d, F.max_pool3d)
 
 
@@ -75,7 +73,7 @@ def block_state(
     view: View,
     key_pool: KeyPool | None,
     *,
-    dims: int,
+    kernel: tuple[int, ...],
     training: bool,
     norm_training: bool | None = None,
     memory: Memory,
@@ -92,7 +90,7 @@ def block_state(
     names = zip(CONVOLUTIONS, convs, strict=True)
     return BlockState(
         *(C, E, heads, attention, view, key_pool),
-        key_ratio=pixel_count(POOL_KERNELS[dims]) if key_pool else 1,
+        pool_kernel=kernel,
         biased=tuple(name for name, conv in names if getattr(conv, "bias", None) is not None),
         batch_norm=norm is not None and not folding.folds_in_evaluation(norm, norm_training),
         folds=folding.folds_in_training(norm),
@@ -111,25 +109,29 @@ def choice_of(
     state: BlockState, order: Order | Choice, shape: Shape, key_shape: Shape | None
 ) -> Choice:
     """The choice for an input of this shape, and for other keys of `key_shape`."""
-    keys = None if key_shape is None else _keys(state, key_shape)
-    return choose(state, order, pixel_count(shape[2:]), keys)
+    if key_shape is None:
+        return choose(state, order, pixel_count(shape[2:]))
+    keys, unpooled = _keys(state, key_shape), pixel_count(key_shape[2:])
+    return choose(state, order, pixel_count(shape[2:]), keys, unpooled)
 
 
 def plan_of(
     state: BlockState, order: Order | Choice, shape: Shape, key_shape: Shape | None
 ) -> Plan:
     """The plan for the same."""
+    attended = shape if key_shape is None else key_shape
     return make_plan(
         state,
         order,
         batch=shape[0],
         pixels=pixel_count(shape[2:]),
-        keys=_keys(state, shape if key_shape is None else key_shape),
+        keys=_keys(state, attended),
+        unpooled=pixel_count(attended[2:]),
     )
 
 
 def _keys(state: BlockState, shape: Shape) -> int:
-    return pixel_count(key_space(tuple(shape[2:]), state.key_pool))
+    return pixel_count(key_space(tuple(shape[2:]), state.pool_kernel))
 
 
 def attention_options(block: "NonLocalBlock") -> dict[str, Any]:
@@ -167,12 +169,20 @@ def _reference_pixels(block: "NonLocalBlock") -> float | Tensor | None:
 
 
 def embed(
-    x: Maps, parts: Parts, key_pool: KeyPool | None, keys: folding.KeyMaps | None = None
+    x: Maps,
+    parts: Parts,
+    key_pool: KeyPool | None,
+    kernel: tuple[int, ...],
+    keys: folding.KeyMaps | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """theta of x, and phi and g of the keys, x itself if None, pooled where `key_pool` is set."""
-    keys = pool(x if keys is None else keys, key_pool, "before")
+    keys = x if keys is None else keys
+    if key_pool == "before":
+        keys = pool(keys, kernel)
     theta, phi, g = parts.theta(x), parts.phi(keys), parts.g(keys)
-    return theta, pool(phi, key_pool, "after"), pool(g, key_pool, "after")
+    if key_pool == "after":
+        phi, g = pool(phi, kernel), pool(g, kernel)
+    return theta, phi, g
 
 
 def forward(
@@ -184,6 +194,7 @@ def forward(
     mask: Mask | None = None,
     key_mask: folding.KeyMask | None = None,
     key_pool: KeyPool | None,
+    kernel: tuple[int, ...],
     memory: Memory,
     **options: Any,
 ) -> Maps:
@@ -200,7 +211,7 @@ def forward(
     out_bias: Any = getattr(parts.out, "bias", None)
     if order == "gram":
         if key_pool is not None:
-            keys = pool(x if keys is None else keys, key_pool, "before")
+            keys = pool(x if keys is None else keys, kernel)
         w = parts.projections(options, _count(x if keys is None else keys, key_mask))
         return folding.add_gram(
             *(x, keys, w, out_bias, parts.norm),
@@ -211,14 +222,15 @@ def forward(
         )
     queries = shown(x, mask)
     if order == "rank_one":
-        keys = pool(queries if keys is None else keys, key_pool, "before")
+        keys = queries if keys is None else keys
+        keys = keys if key_pool is None else pool(keys, kernel)
         w = parts.projections(options, _count(keys, key_mask))
         return folding.add_rank_one(
             *(x, queries, keys, parts.theta, parts.phi, w, out_bias, parts.norm),
             mask=mask,
             key_mask=key_mask,
         )
-    embedded = embed(queries, parts, key_pool, keys)
+    embedded = embed(queries, parts, key_pool, kernel, keys)
     y = nonlocal_attention(*embedded, order=order, key_mask=key_mask, **options)
     return folding.add_projected(x, y, parts.out, parts.norm, mask)
 
@@ -229,19 +241,27 @@ def _count(keys: folding.KeyMaps, key_mask: folding.KeyMask | None) -> Count:
     return count_pixels(key_mask, keys.dtype)
 
 
-def key_space(space: tuple[int, ...], key_pool: KeyPool | None) -> tuple[int, ...]:
-    """The sizes of the map of keys for queries of these sizes."""
+def pool_kernel(key_pool: KeyPool | None, size: PoolSize, dims: int) -> tuple[int, ...]:
+    """How many pixels of each axis make one key: ones without `key_pool`; an int leaves time."""
     if key_pool is None:
-        return space
-    kernel = POOL_KERNELS[len(space)]
+        return (1,) * dims
+    if isinstance(size, int):
+        return (1, size, size)[-dims:]
+    if len(size) != dims:
+        raise ValueError(
+            f"key_pool_size={size!r} must have one number for each axis of ({', '.join(AXES[dims])}"
+            "), or be a number alone"
+        )
+    return size
+
+
+def key_space(space: tuple[int, ...], kernel: tuple[int, ...]) -> tuple[int, ...]:
+    """The sizes of the map of keys for queries of these sizes."""
     check_pool(space, kernel)
     return tuple(size // k for size, k in zip(space, kernel, strict=True))
 
 
-def pool(x: Maps, key_pool: KeyPool | None, when: KeyPool) -> folding.KeyMaps:
-    """x, max-pooled where `key_pool` is `when`."""
-    if key_pool != when:
-        return x
-    dims = x.dim() - 2
-    check_pool(x.shape[2:], POOL_KERNELS[dims])
-    return _MAX_POOL[dims - 1](x, POOL_KERNELS[dims])
+def pool(x: Maps, kernel: tuple[int, ...]) -> folding.KeyMaps:
+    """x, max-pooled."""
+    check_pool(x.shape[2:], kernel)
+    return _MAX_POOL[len(kernel) - 1](x, kernel)

@@ -29,6 +29,7 @@ from scalednl.options import (
     KeyPool,
     Memory,
     Order,
+    PoolSize,
     ReferencePixels,
     View,
     biased,
@@ -68,7 +69,6 @@ class NonLocalBlock(nn.Module):
     """
 
     dims: ClassVar[int]
-    pool_kernel: ClassVar[tuple[int, ...]]
     order: Order | Choice
     memory: Memory
 
@@ -89,6 +89,7 @@ class NonLocalBlock(nn.Module):
         scale: bool = True,
         softmax_scale: str | float = "embed",
         key_pool: KeyPool | None = None,
+        key_pool_size: PoolSize = 2,
         memory: Memory = "auto",
         center: Center | None = None,
         reference_pixels: ReferencePixels | None = None,
@@ -100,17 +101,17 @@ class NonLocalBlock(nn.Module):
         width = channels if embed_channels is None else embed_channels
         width = check_positive("embed_channels", width)
         init = default_init(attention) if init is None else init
-        # Made only to be checked; order and memory are checked whenever they are set.
-        BlockConfig(
-            *(attention, view, heads, width, init, "auto"),
-            *(bias, norm, norm_init, scale, softmax_scale, key_pool),
-            center=center,
-            reference_pixels=reference_pixels,
+        # Order and memory are checked whenever they are set.
+        checked = BlockConfig(
+            *(attention, view, heads, width, init, "auto", bias, norm, norm_init),
+            *(scale, softmax_scale, key_pool, key_pool_size, "auto", center, reference_pixels),
         )
         self.channels, self.embed_channels, self.heads = channels, width, heads
         self.attention, self.view, self.scale, self.key_pool = attention, view, scale, key_pool
         self.softmax_scale, self.center, self.init = softmax_scale, center, init
         self.reference_pixels, self.norm_init = reference_pixels, norm_init
+        self.key_pool_size = checked.key_pool_size
+        self.pool_kernel = forward.pool_kernel(key_pool, self.key_pool_size, self.dims)
         self.order, self.memory = order, memory
 
         factory: dict[str, Any] = {"device": device, "dtype": dtype}
@@ -176,13 +177,14 @@ class NonLocalBlock(nn.Module):
         options = self.attention_options()
         if self.running_pixels is not None and self.training:
             shape, seen = (x.shape, mask) if keys is None else (keys.shape, key_mask)
-            note_pixels(self.running_pixels, count_keys(shape, self.key_pool, seen))
+            note_pixels(self.running_pixels, count_keys(shape, self.pool_kernel, seen))
         return forward.forward(
             x,
             self._parts,
             self.choice(x.shape, None if keys is None else keys.shape, masked=mask is not None),
             **given,
             key_pool=self.key_pool,
+            kernel=self.pool_kernel,
             memory=self.memory,
             **options,
         )
@@ -193,7 +195,7 @@ class NonLocalBlock(nn.Module):
         With masks, values of pixels that do not exist are to be left out by the caller.
         """
         self._check(x, keys=keys)
-        return forward.embed(x, self._parts, self.key_pool, keys)
+        return forward.embed(x, self._parts, self.key_pool, self.pool_kernel, keys)
 
     def attention_options(self) -> dict[str, Any]:
         """The keyword arguments with which `scalednl.functional` computes this block's attention.
@@ -240,7 +242,7 @@ class NonLocalBlock(nn.Module):
             self._parts,
             (self.channels, self.embed_channels),
             *(self.heads, self.attention, self.view, self.key_pool),
-            dims=self.dims,
+            kernel=self.pool_kernel,
             training=self.training if training is None else training,
             norm_training=None if training in (None, self.training) else training,
             memory=self.memory,
@@ -309,9 +311,10 @@ class NonLocalBlock(nn.Module):
         """The options that differ from a plain scaled block, after those that always matter."""
         words = [f"{self.channels}, attention={self.attention!r}, heads={self.heads}"]
         words += [f"order={str(self.order)!r}"]
-        usual = {"view": "base", "key_pool": None, "scale": True, "softmax_scale": "embed"}
-        usual |= {"memory": "auto", "center": None, "reference_pixels": None}
-        for name, value in {**usual, "embed_channels": self.channels}.items():
+        usual: dict[str, object] = {"view": "base", "key_pool": None, "key_pool_size": 2}
+        usual |= {"scale": True, "softmax_scale": "embed", "memory": "auto", "center": None}
+        usual |= {"reference_pixels": None, "embed_channels": self.channels}
+        for name, value in usual.items():
             if getattr(self, name) != value:
                 words.append(f"{name}={getattr(self, name)!r}")
         return ", ".join(words)

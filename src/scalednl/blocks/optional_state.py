@@ -14,7 +14,6 @@ from torch import Tensor
 
 from scalednl.blocks.forward import key_space
 from scalednl.ops.layout import pixel_count
-from scalednl.options import KeyPool
 
 if TYPE_CHECKING:
     from scalednl.blocks.nonlocal_block import NonLocalBlock
@@ -53,12 +52,12 @@ def load_optional(
 
 
 def count_keys(
-    shape: Sequence[int], key_pool: KeyPool | None, key_mask: Tensor | None
+    shape: Sequence[int], kernel: tuple[int, ...], key_mask: Tensor | None
 ) -> int | Tensor:
     """How many keys maps of this shape have: one number for all images, or one per image."""
     if key_mask is not None:
         return key_mask.flatten(1).sum(1)
-    return pixel_count(key_space(tuple(shape[2:]), key_pool))
+    return pixel_count(key_space(tuple(shape[2:]), kernel))
 
 
 @torch.no_grad()

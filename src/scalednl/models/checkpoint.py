@@ -26,8 +26,8 @@ def load_foreign_state_dict(
     stays as it was. Returns the paths of the blocks whose weights were translated.
 
     The names and shapes are checked, the presence of biases, norms and key pooling too. A file of
-    weights does not say more: make the blocks with the heads, attention and softmax scale of the
-    checkpoint's implementation.
+    weights does not say more: make the blocks with the heads, attention, softmax scale and size of
+    key pool of the checkpoint's implementation.
 
     Args:
         model: a network with a block of ours wherever the checkpoint has a foreign one. For a

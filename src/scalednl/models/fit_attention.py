@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from scalednl.ops import reference
-from scalednl.options import VIEWS
+from scalednl.options import USUAL_POOL, VIEWS, PoolSize
 
 TOLERANCE = 1e-5
 """Largest relative difference; an epsilon of a foreign block may cost that much"""
@@ -28,6 +28,7 @@ class Function:
     view: str
     heads: int
     key_pool: str | None
+    key_pool_size: PoolSize = USUAL_POOL
     scale: bool = True
     softmax_scale: str | float = "embed"
     factor: float = 1.0
@@ -40,16 +41,17 @@ class Function:
             "view": self.view,
             "heads": self.heads,
             "key_pool": self.key_pool,
+            "key_pool_size": self.key_pool_size,
             **(kept if attention == self.attention else {}),
         }
 
 
 @dataclass(frozen=True)
 class Seen:
-    """Embeddings and y of one trial, pixels in one axis; keys and values for every pooling."""
+    """Embeddings and y of one trial, pixels in one axis; phi and g for every pooling and size."""
 
     theta: Tensor
-    keys: dict[str | None, tuple[Tensor, Tensor]]
+    keys: dict[tuple[str | None, PoolSize], tuple[Tensor, Tensor]]
     y: Tensor
 
 
@@ -67,7 +69,7 @@ def functions(seen: Sequence[Seen], channels: int) -> Iterator[Function]:
                 break
             fits.append(fit)
         if len(fits) == len(seen):
-            base = Function("", view, number, pool)
+            base = Function("", view, number, *pool)
             yield from _named(base, fits, width // number, channels)
 
 

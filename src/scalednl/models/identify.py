@@ -10,23 +10,26 @@ import copy
 from collections import OrderedDict
 from collections.abc import Iterable
 from itertools import product
+from math import prod
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
+from scalednl.blocks.forward import pool, pool_kernel
 from scalednl.models.assemble import CONVOLUTIONS, Parts, assemble, parts_of
 from scalednl.models.fit_attention import TOLERANCE, Function, Seen, functions, relative
 from scalednl.models.foreign import ConversionError, Names
-from scalednl.models.stack import BLOCKS
-from scalednl.options import KEY_POOLS
+from scalednl.options import USUAL_POOL, PoolSize
 
 SPACES = {1: ((7,), (16,)), 2: ((3, 5), (7, 6)), 3: ((2, 3, 5), (3, 5, 4))}
-"""Two maps for each number of axes; pooled or not, their numbers of keys have another ratio"""
+"""Two maps for each number of axes; pooled or not, their numbers of keys have another ratio.
+For other pools than the usual one they grow with it, so that they have as many keys."""
 LARGE = {1: (512,), 2: (16, 32), 3: (4, 8, 16)}
 """A map of a usual size, on which a block must not do something else than on the small ones"""
+LARGEST_POOL = 64
+"""Pixels per key up to which a pool is tried: the maps that it needs are still small"""
 HOOKS = (
     "_forward_hooks",
     "_forward_pre_hooks",
@@ -35,7 +38,8 @@ HOOKS = (
 )
 TORCH_UTILS = "torch.nn.utils"
 """Where the hooks come from that compute weights, such as spectral norm's"""
-_MAX_POOL = (F.max_pool1d, F.max_pool2d, F.max_pool3d)
+_MAX_POOL = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d)
+_AVERAGE_POOL = (nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d)
 _BATCH_NORM = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
@@ -48,14 +52,44 @@ def identify(module: nn.Module, names: Names) -> tuple[Function, float]:
     trial = copy.deepcopy(own)
     parts = parts_of(trial, names)
     _randomise(trial, parts)
-    seen = [_observe(trial.eval(), parts, space) for space in SPACES[parts.dims]]
-    _refuse_more_axes(trial, parts)
+    sizes = _pool_sizes(module, parts.dims)
+    *spaces, large = _spaces(sizes, parts.dims)
+    seen = [_observe(trial.eval(), parts, sizes, space) for space in spaces]
+    _refuse_more_axes(trial, parts, spaces[0])
     function = next(functions(seen, parts.channels), None)
     if function is None:
         raise ConversionError(_unknown_function(module))
-    runs = list(product((False, True), SPACES[parts.dims]))
-    random = _difference(trial, names, function, [*runs, (False, LARGE[parts.dims])])
-    return function, max(random, _difference(own, names, function, runs))
+    random = _difference(trial, names, function, spaces, large)
+    return function, max(random, _difference(own, names, function, spaces))
+
+
+def _pool_sizes(module: nn.Module, dims: int) -> list[PoolSize]:
+    """The sizes of key pools to try: the usual one, and those of the block's own modules."""
+    sizes: list[PoolSize] = [USUAL_POOL]
+    for part in module.modules():
+        if not isinstance(part, _MAX_POOL[dims - 1]) or part.ceil_mode:
+            continue
+        kernel, stride, padding, dilation = (
+            value if isinstance(value, tuple) else (value,) * dims
+            for value in (part.kernel_size, part.stride, part.padding, part.dilation)
+        )
+        plain = kernel == stride and not any(padding) and set(dilation) == {1}
+        if plain and prod(kernel) <= LARGEST_POOL:
+            same = pool_kernel("after", kernel[-1], dims) == kernel
+            sizes.append(kernel[-1] if same else kernel)
+    return list(dict.fromkeys(sizes))
+
+
+def _spaces(sizes: Iterable[PoolSize], dims: int) -> list[tuple[int, ...]]:
+    """`SPACES` and `LARGE` for keys pooled by any of these sizes."""
+    usual = pool_kernel("after", USUAL_POOL, dims)
+    kernels = [pool_kernel("after", size, dims) for size in sizes]
+    largest = [max(axis) for axis in zip(*kernels, strict=True)]
+    spaces = [
+        tuple(n // u * k + n % u for n, u, k in zip(space, usual, largest, strict=True))
+        for space in SPACES[dims]
+    ]
+    return [*spaces, tuple(map(max, LARGE[dims], largest))]
 
 
 def _trial_copy(module: nn.Module) -> nn.Module:
@@ -102,7 +136,9 @@ def _randomise(trial: nn.Module, parts: Parts) -> None:
 
 
 @torch.no_grad()
-def _observe(trial: nn.Module, parts: Parts, space: tuple[int, ...]) -> Seen:
+def _observe(
+    trial: nn.Module, parts: Parts, sizes: Iterable[PoolSize], space: tuple[int, ...]
+) -> Seen:
     x = _random_map(parts.channels, space)
     given: list[Tensor] = []
     if parts.out is not None:
@@ -114,25 +150,19 @@ def _observe(trial: nn.Module, parts: Parts, space: tuple[int, ...]) -> Seen:
         given.append(y if parts.gamma is None else y / parts.gamma.view(-1, *[1] * parts.dims))
     if len(given) != 1 or given[0].shape != (2, parts.g.out_channels, *space):
         raise ConversionError("does not call its output convolution once with a map of y")
-    pooled = _pool(x)
     phi, g = parts.phi(x), parts.g(x)
-    keys = {
-        None: (phi, g),
-        "after": (_pool(phi), _pool(g)),
-        "before": (parts.phi(pooled), parts.g(pooled)),
-    }
-    flat = {pool: (k.flatten(2), v.flatten(2)) for pool, (k, v) in keys.items()}
-    assert set(flat) == {None, *KEY_POOLS}
+    keys: dict[tuple[str | None, PoolSize], tuple[Tensor, Tensor]] = {(None, USUAL_POOL): (phi, g)}
+    for size in sizes:
+        kernel = pool_kernel("after", size, parts.dims)
+        pooled = pool(x, kernel)
+        keys["after", size] = pool(phi, kernel), pool(g, kernel)
+        keys["before", size] = parts.phi(pooled), parts.g(pooled)
+    flat = {pooling: (k.flatten(2), v.flatten(2)) for pooling, (k, v) in keys.items()}
     return Seen(parts.theta(x).flatten(2), flat, given[0].flatten(2))
 
 
 def _random_map(channels: int, space: tuple[int, ...]) -> Tensor:
     return torch.randn(2, channels, *space, dtype=torch.float64, device="cpu")
-
-
-def _pool(x: Tensor) -> Tensor:
-    dims = x.dim() - 2
-    return _MAX_POOL[dims - 1](x, BLOCKS[dims - 1].pool_kernel)
 
 
 def _run(module: nn.Module, x: Tensor) -> Tensor:
@@ -153,8 +183,8 @@ def _run(module: nn.Module, x: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def _refuse_more_axes(trial: nn.Module, parts: Parts) -> None:
-    x = _random_map(parts.channels, (*SPACES[parts.dims][0], 2))
+def _refuse_more_axes(trial: nn.Module, parts: Parts, space: tuple[int, ...]) -> None:
+    x = _random_map(parts.channels, (*space, 2))
     try:
         trial(x)
     except Exception:  # as it should be: the convolutions do not take another axis
@@ -169,19 +199,26 @@ def _difference(
     theirs: nn.Module,
     names: Names,
     function: Function,
-    runs: Iterable[tuple[bool, tuple[int, ...]]],
+    spaces: Iterable[tuple[int, ...]],
+    large: tuple[int, ...] | None = None,
 ) -> float:
-    """The largest relative difference from ours in runs of a mode and a size; may raise."""
+    """The largest relative difference from ours over both modes and these sizes; may raise.
+
+    The large map is tried in evaluation only.
+    """
     twin = copy.deepcopy(theirs)
     ours = assemble(parts_of(twin, names), function.options(function.attention), function.factor)
     largest = 0.0
-    for training, space in runs:
+    runs = list(product((False, True), spaces))
+    for training, space in runs if large is None else [*runs, (False, large)]:
         x = _random_map(ours.channels, space).requires_grad_()
         upstream = torch.randn_like(x)
         found = [_branch(block.train(training), x, upstream) for block in (ours, theirs)]
         errors = [relative(a, b, floor=1e-9) for a, b in zip(*found, strict=True)]
         if not max(errors) <= TOLERANCE:
-            raise ConversionError(_other_function(theirs, training, space))
+            raise ConversionError(
+                _other_function(theirs, training, large if space == large else None)
+            )
         largest = max(largest, *errors)
     return largest
 
@@ -198,18 +235,22 @@ def _branch(block: nn.Module, x: Tensor, upstream: Tensor) -> tuple[Tensor, Tens
 
 def _unknown_function(module: nn.Module) -> str:
     """Why no option of ours fits, with what can be read off the block."""
-    kinds = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d)
-    pools = [m for m in module.modules() if isinstance(m, kinds)]
+    pools = [m for m in module.modules() if isinstance(m, (*_MAX_POOL, *_AVERAGE_POOL))]
     sentence = (
         "computes what no option of ours does (another pairwise function, normaliser, pooling or "
         "order of heads)"
     )
-    return sentence + (f"; it pools with {pools[0]}, and key_pool is MaxPool by 2" if pools else "")
+    if not pools:
+        return sentence
+    return (
+        f"{sentence}; it pools with {pools[0]}, and key_pool is MaxPool of phi and g, or of their "
+        f"input, by up to {LARGEST_POOL} pixels, with stride=kernel_size and nothing else"
+    )
 
 
-def _other_function(block: nn.Module, training: bool, space: tuple[int, ...]) -> str:
-    if space in LARGE.values():
-        size = "x".join(map(str, space))
+def _other_function(block: nn.Module, training: bool, large: tuple[int, ...] | None) -> str:
+    if large is not None:
+        size = "x".join(map(str, large))
         return f"does something else on a map of {size} pixels than on small ones"
     if not training:
         return "has an attention of ours but adds it to x in another way than x + norm(out(y))"

@@ -7,14 +7,8 @@ from torch import nn
 
 from scalednl.config import ModelConfig, StackConfig
 from scalednl.models.residual import BasicBlock, Bottleneck, ResidualNetwork
-from scalednl.networks import KNOWN, network_shape
+from scalednl.networks import KNOWN, NetworkShape, network_shape
 from scalednl.options import check_positive
-
-BLOCKS: dict[str, Callable[[int, int, int], BasicBlock | Bottleneck]] = {
-    "basic": BasicBlock,
-    "bottleneck": Bottleneck,
-    "wide": partial(BasicBlock, shared_activation=True),
-}
 
 
 def list_models() -> list[str]:
@@ -27,6 +21,7 @@ def create_model(
     num_classes: int = 10,
     blocks: StackConfig | None = None,
     position: bool | None = None,
+    dropout: float = 0.0,
 ) -> ResidualNetwork:
     """A network that the paper names, with or without non-local blocks.
 
@@ -36,13 +31,32 @@ def create_model(
         blocks: the stack of blocks; None or `count=0` is the plain network.
         position: the fixed encoding before the stack; None adds it where there are blocks. True
             without blocks is the position-only control.
+        dropout: the share of numbers that is dropped in training between the two convolutions of
+            every basic residual block, as in the paper of wide networks; the authors' release of
+            ours has none.
     """
     check_positive("num_classes", num_classes)
+    config = ModelConfig(name, num_classes, blocks, position, dropout)
     shape = network_shape(name)
     kernel = shape.stem_kernel
     stem = nn.Conv2d(3, shape.stem_channels, kernel, padding=kernel // 2, bias=False)
+    make_block = _residual_block(name, shape, dropout)
     network = ResidualNetwork(
-        stem, BLOCKS[shape.block], shape.depths, shape.planes, num_classes, blocks, position
+        stem, make_block, shape.depths, shape.planes, num_classes, blocks, position
     )
-    network.config = ModelConfig(name, num_classes, blocks, position)
+    network.config = config
     return network
+
+
+def _residual_block(
+    name: str, shape: NetworkShape, dropout: float
+) -> Callable[[int, int, int], BasicBlock | Bottleneck]:
+    """What makes the residual blocks of a network; raises where they have no dropout."""
+    if shape.block != "bottleneck":
+        return partial(BasicBlock, shared_activation=shape.block == "wide", dropout=dropout)
+    if dropout:
+        raise ValueError(
+            f"dropout={dropout!r} is for the two convolutions of basic residual blocks, but {name} "
+            "has bottlenecks: use dropout=0.0, or a network such as preresnet32 or wrn28_10"
+        )
+    return Bottleneck

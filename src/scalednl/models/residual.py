@@ -22,21 +22,28 @@ def conv3x3(inputs: int, outputs: int, stride: int = 1) -> nn.Conv2d:
 
 
 class BasicBlock(nn.Module):
-    """x + conv(relu(BN(conv(relu(BN(x)))))), two 3x3; a bare strided 1x1 where shapes change.
+    """x + conv(drop(relu(BN(conv(relu(BN(x))))))), two 3x3; a bare 1x1 where shapes change.
 
     The shortcut takes x itself. With `shared_activation`, as wide networks have it, it takes
-    relu(BN(x)) where the width changes.
+    relu(BN(x)) where the width changes. In training, drop sets a share `dropout` of the numbers to
+    0 and divides the others by 1 - dropout, as in the paper of wide networks.
     """
 
     expansion = 1
 
     def __init__(
-        self, inputs: int, planes: int, stride: int, shared_activation: bool = False
+        self,
+        inputs: int,
+        planes: int,
+        stride: int,
+        shared_activation: bool = False,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.bn1 = nn.BatchNorm2d(inputs)
         self.conv1 = conv3x3(inputs, planes, stride)
         self.bn2 = nn.BatchNorm2d(planes)
+        self.dropout = nn.Dropout(dropout) if dropout else None
         self.conv2 = conv3x3(planes, planes)
         self.shortcut = _shortcut(inputs, planes, stride)
         self.shared_activation = shared_activation
@@ -44,7 +51,8 @@ class BasicBlock(nn.Module):
     def forward(self, x: Features) -> Float[Tensor, "batch outputs new_height new_width"]:
         """The block's output."""
         activated = F.relu(self.bn1(x))
-        y = self.conv2(F.relu(self.bn2(self.conv1(activated))))
+        y = F.relu(self.bn2(self.conv1(activated)))
+        y = self.conv2(y if self.dropout is None else self.dropout(y))
         if self.shortcut is None:
             return x + y
         return self.shortcut(activated if self.shared_activation else x) + y

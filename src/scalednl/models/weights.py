@@ -37,7 +37,9 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> Residual
     """The network in a file of `save_model`, in evaluation mode."""
     weights, config = read_weights(path, device)
     try:
-        model = create_model(config.name, config.num_classes, config.blocks, config.position)
+        model = create_model(
+            config.name, config.num_classes, config.blocks, config.position, config.dropout
+        )
         model.to(device).load_state_dict(weights)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"{path} cannot be loaded: {error}") from error

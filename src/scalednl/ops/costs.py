@@ -10,6 +10,7 @@ to or from memory beside the products counts as `MOVE` multiply-adds. The two co
 to measurements (`python -m benchmarks.planner`), and the choice is not sensitive to them.
 """
 
+from math import prod
 from typing import NamedTuple
 
 from scalednl.options import Attention, Center, KeyPool, Memory, Order, View, orders_of
@@ -17,6 +18,10 @@ from scalednl.options import Attention, Center, KeyPool, Memory, Order, View, or
 MOVE = 32
 NARROW = 32
 INDEX_BYTES = 8
+
+
+Keys = tuple[int, int]
+"""m, and the number of pixels before pooling"""
 
 
 class BlockState(NamedTuple):
@@ -31,8 +36,8 @@ class BlockState(NamedTuple):
     attention: Attention = "scaled"
     view: View = "base"
     key_pool: KeyPool | None = None
-    key_ratio: int = 1
-    """How many pixels make one key"""
+    pool_kernel: tuple[int, ...] = ()
+    """How many pixels of each axis make one key"""
     biased: tuple[str, ...] = ()
     """The convolutions with a bias"""
     batch_norm: bool = True
@@ -52,6 +57,10 @@ class BlockState(NamedTuple):
     """Whether some pixels of x may not exist"""
     other_keys: bool = False
     """Whether the keys are another map than x"""
+
+    def key_ratio(self) -> int:
+        """How many pixels make one key."""
+        return prod(self.pool_kernel)
 
     def orders(self) -> dict[Order, str]:
         """Every order with the reason why this block cannot use it now, or "" where it can."""
@@ -76,9 +85,19 @@ class _Count(NamedTuple):
     kept: int
 
 
-def cost(order: str, fold: bool, s: BlockState, n: int, m: int) -> Cost:
-    """The cost of `order` with n query pixels and m keys; `fold`: batch norm folded in training."""
-    exact, weighed = (_count(order, fold, s, n, m, narrow) for narrow in (1, NARROW))
+def cost(
+    order: str, fold: bool, s: BlockState, n: int, m: int, unpooled: int | None = None
+) -> Cost:
+    """The cost of `order` with n query pixels and m keys; `fold`: batch norm folded in training.
+
+    `unpooled` is the number of pixels of another map that was pooled to m keys; None is as many as
+    make m keys where nothing is left over.
+    """
+    if not s.other_keys:
+        unpooled = n
+    elif unpooled is None:
+        unpooled = s.key_ratio() * m
+    exact, weighed = (_count(order, fold, s, n, (m, unpooled), narrow) for narrow in (1, NARROW))
     if not s.training:
         return Cost(exact.forward, 0, weighed.forward + MOVE * weighed.moved)
     moved = weighed.moved + weighed.moved_backward
@@ -89,23 +108,22 @@ def cost(order: str, fold: bool, s: BlockState, n: int, m: int) -> Cost:
     )
 
 
-def _count(order: str, fold: bool, s: BlockState, n: int, m: int, narrow: int) -> _Count:
+def _count(order: str, fold: bool, s: BlockState, n: int, keys: Keys, narrow: int) -> _Count:
     if order == "gram":
-        return _gram(s, n, m, fold, narrow)
+        return _gram(s, n, keys, fold, narrow)
     if order == "rank_one":
-        return _rank_one(s, n, m, narrow)
-    return _embedded(s, n, m, order, narrow)
+        return _rank_one(s, n, keys, narrow)
+    return _embedded(s, n, keys, order, narrow)
 
 
-def _embedded(s: BlockState, n: int, m: int, order: str, narrow: int) -> _Count:
+def _embedded(s: BlockState, n: int, keys: Keys, order: str, narrow: int) -> _Count:
     """quadratic, associative and fused: theta, phi, g and y exist at every pixel."""
     C, E, heads = s.channels, s.embed_channels, s.heads
+    m, unpooled = keys
     d = E // heads
     seen = 1 if s.view == "magnitude" else d
     wide, wide_seen = max(d, narrow), max(seen, narrow)
-    embedded = m
-    if s.key_pool == "after":
-        embedded = s.key_ratio * m if s.other_keys else n
+    embedded = unpooled if s.key_pool == "after" else m
     forward = 2 * (n + embedded) * C * max(E, narrow)
     moved = 4 * n * C + 4 * (n + m) * E
     kept = s.itemsize * (n * C + 2 * (n + m) * E)
@@ -126,13 +144,14 @@ def _embedded(s: BlockState, n: int, m: int, order: str, narrow: int) -> _Count:
         2 * forward + middle_backward,
         moved + norm_moved,
         2 * moved + norm_moved,
-        kept + norm_kept + _kept_by_view(s, n, m, order) + _kept_by_keys(s, n, m),
+        kept + norm_kept + _kept_by_view(s, n, m, order) + _kept_by_keys(s, keys),
     )
 
 
-def _rank_one(s: BlockState, n: int, m: int, narrow: int) -> _Count:
+def _rank_one(s: BlockState, n: int, keys: Keys, narrow: int) -> _Count:
     """The magnitude view without softmax: theta, phi, and one vector per head."""
     C, E, heads = s.channels, s.embed_channels, s.heads
+    m, _ = keys
     forward = (n + m) * C * (max(E, narrow) + max(heads, narrow)) + 2 * C * E
     plus_mean = s.center == "keys+mean"
     forward += 2 * C * E if plus_mean else 0
@@ -145,22 +164,23 @@ def _rank_one(s: BlockState, n: int, m: int, narrow: int) -> _Count:
         2 * forward,
         moved + norm_moved,
         2 * moved + norm_moved,
-        kept + norm_kept + _kept_by_keys(s, n, m),
+        kept + norm_kept + _kept_by_keys(s, keys),
     )
 
 
-def _gram(s: BlockState, n: int, m: int, fold: bool, narrow: int) -> _Count:
+def _gram(s: BlockState, n: int, keys: Keys, fold: bool, narrow: int) -> _Count:
     """Two products over pixels forward, three backward; the rest is small."""
     C, E = s.channels, s.embed_channels
+    m, _ = keys
     ends, middles = C * C * max(E, narrow), C * E * max(E // s.heads, narrow)
     forward = (n + m) * C * C + 2 * ends + 2 * middles
     moved, moved_backward = 4 * n * C, 4 * n * C + 6 * C * C
     sums = max(4, s.itemsize)
     if set(s.biased) - {"out"} or s.center == "keys+mean":
-        return _gram_through_autograd(s, n, m, fold, forward, moved)
+        return _gram_through_autograd(s, n, keys, fold, forward, moved)
     backward = (2 * n + m) * C * C + 4 * ends + 6 * middles
     lean = s.memory == "lean"
-    kept = s.itemsize * n * C + sums * C * C + _kept_by_keys(s, n, m)
+    kept = s.itemsize * n * C + sums * C * C + _kept_by_keys(s, keys)
     if fold:
         means = 0 if s.center else 2 * C * E
         forward += C * C * C + means
@@ -188,10 +208,11 @@ def _gram(s: BlockState, n: int, m: int, fold: bool, narrow: int) -> _Count:
 
 
 def _gram_through_autograd(
-    s: BlockState, n: int, m: int, fold: bool, forward: int, moved: int
+    s: BlockState, n: int, keys: Keys, fold: bool, forward: int, moved: int
 ) -> _Count:
     """The gram order where u has a constant: plain autograd, which keeps every small matrix."""
     C, E = s.channels, s.embed_channels
+    m, _ = keys
     d = E // s.heads
     theta, plus_mean = "theta" in s.biased, s.center == "keys+mean"
     # The embedded means of the keys, or that of the values, which goes through out.
@@ -209,7 +230,7 @@ def _gram_through_autograd(
         # Masked, the centred x is multiplied in the place of x.
         numbers -= n * C if s.masked else 0
         moved += 16 * C * C
-    pooled = _kept_by_keys(s, n, m) if s.key_pool else 0
+    pooled = _kept_by_keys(s, keys) if s.key_pool else 0
     kept = s.itemsize * n * C + max(4, s.itemsize) * numbers + norm_kept + pooled
     return _Count(forward, 2 * forward, moved + norm_moved, 2 * moved + norm_moved, kept)
 
@@ -236,12 +257,12 @@ def _kept_by_view(s: BlockState, n: int, m: int, order: str) -> int:
     return 0
 
 
-def _kept_by_keys(s: BlockState, n: int, m: int) -> int:
+def _kept_by_keys(s: BlockState, keys: Keys) -> int:
     """Bytes that keys keep which are not x itself: other ones, and those of max-pooling."""
-    others = s.key_ratio * m * s.channels * s.itemsize if s.other_keys else 0
+    m, unpooled = keys
+    others = unpooled * s.channels * s.itemsize if s.other_keys else 0
     if s.key_pool == "before":
         return others + m * s.channels * (s.itemsize + INDEX_BYTES)
     if s.key_pool == "after":
-        unpooled = s.key_ratio * m if s.other_keys else n
         return others + 2 * s.embed_channels * (unpooled * s.itemsize + m * INDEX_BYTES)
     return others

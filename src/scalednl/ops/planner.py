@@ -33,16 +33,23 @@ Schedule = tuple[tuple[int, Choice], ...]
 """(pixels from which it holds, choice), ascending"""
 
 
-def choose(s: BlockState, asked: Order | Choice, pixels: int, keys: int | None = None) -> Choice:
+def choose(
+    s: BlockState,
+    asked: Order | Choice,
+    pixels: int,
+    keys: int | None = None,
+    unpooled: int | None = None,
+) -> Choice:
     """The choice for this many pixels; that of the largest maps where the number is not known.
 
     `asked` is followed as far as it is available: an unavailable order counts as "auto", and a fold
-    that is impossible as not folded. `keys` is the number of pixels of another map of keys.
+    that is impossible as not folded. `keys` is the number of keys of another map, and `unpooled`
+    that of its pixels.
     """
     order, fold = asked if isinstance(asked, Choice) else (asked, None)
     if keys is not None:
         if type(pixels) is int and type(keys) is int and not torch.compiler.is_compiling():
-            return _cheapest_for_keys(s, order, fold, pixels, keys)
+            return _cheapest_for_keys(s, order, fold, pixels, keys, unpooled)
         # A traced size must not decide: the schedule is for as many keys as pixels.
         pixels = (pixels + keys) // 2
     if torch.compiler.is_compiling():
@@ -87,9 +94,9 @@ def schedule(s: BlockState, order: Order = "auto", fold: bool | None = None) -> 
 
 @lru_cache(maxsize=1024)
 def _cheapest_for_keys(
-    s: BlockState, order: Order, fold: bool | None, pixels: int, keys: int
+    s: BlockState, order: Order, fold: bool | None, pixels: int, keys: int, unpooled: int | None
 ) -> Choice:
-    return _cheapest(s, _choices(s, order, fold), pixels, keys)
+    return _cheapest(s, _choices(s, order, fold), pixels, keys, unpooled)
 
 
 @dataclass(frozen=True)
@@ -168,13 +175,21 @@ class Plan:
         return str(self)
 
 
-def make_plan(s: BlockState, asked: Order | Choice, *, batch: int, pixels: int, keys: int) -> Plan:
+def make_plan(
+    s: BlockState,
+    asked: Order | Choice,
+    *,
+    batch: int,
+    pixels: int,
+    keys: int,
+    unpooled: int | None = None,
+) -> Plan:
     """Compare every order for one shape."""
     reasons = s.orders()
     order = asked.order if isinstance(asked, Choice) else asked
     available = order == "auto" or not reasons[order]
-    chosen = choose(s, asked, pixels, keys if s.other_keys else None)
-    costs = {c: cost(*c, s, pixels, keys) for c in _choices(s)}
+    chosen = choose(s, asked, pixels, keys if s.other_keys else None, unpooled)
+    costs = {c: cost(*c, s, pixels, keys, unpooled) for c in _choices(s)}
     options = []
     for choice, found in costs.items():
         reason = _reason(choice, chosen, costs, s, asked if available else "auto")
@@ -199,13 +214,19 @@ def _choices(s: BlockState, order: Order = "auto", fold: bool | None = None) -> 
     return [choice for choice in named if choice.fold == fold] or named or found
 
 
-def _cheapest(s: BlockState, choices: list[Choice], pixels: int, keys: int | None = None) -> Choice:
-    keys = max(1, pixels // s.key_ratio) if keys is None else keys
+def _cheapest(
+    s: BlockState,
+    choices: list[Choice],
+    pixels: int,
+    keys: int | None = None,
+    unpooled: int | None = None,
+) -> Choice:
+    keys = max(1, pixels // s.key_ratio()) if keys is None else keys
 
     def weight(choice: Choice) -> tuple[int, int, int]:
         if s.attention == "softmax":
             return (int(choice.order != "fused"), 0, 0)
-        found = cost(*choice, s, pixels, keys)
+        found = cost(*choice, s, pixels, keys, unpooled)
         return (_risk(s, choice), found.bytes_kept if s.memory == "lean" else 0, found.work)
 
     return min(choices, key=weight)

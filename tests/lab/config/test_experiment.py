@@ -1,6 +1,7 @@
 """Experiments: what they refuse, their file, and what makes two of them the same training."""
 
 import copy
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -52,6 +53,33 @@ def test_a_cell_ignores_what_does_not_matter() -> None:
         assert other.cell != blocks.cell
 
 
+def test_the_size_of_key_pools_counts_unless_it_is_the_default() -> None:
+    """2 is left out of files, digests and cells, as in runs from before; (3, 3) is 3 in a cell."""
+    pooled = Experiment(block=BlockConfig(key_pool="before"))
+    assert "key_pool_size" not in pooled.as_dict()["block"]
+    assert pooled.cell == "129c5fb401eb"
+
+    def sized(size: int | tuple[int, ...]) -> Experiment:
+        return replace(pooled, block=replace(pooled.block, key_pool_size=size))
+
+    assert sized((2, 2)).cell == pooled.cell
+    assert sized((3, 3)).cell == sized(3).cell
+    assert len({sized(size).cell for size in (2, 3, (2, 3), (3, 2))}) == 4
+    for size in (3, (2, 3)):
+        written = json.loads(json.dumps(sized(size).as_dict()))
+        assert Experiment.from_dict(written) == sized(size)
+
+
+def test_dropout_counts_unless_there_is_none() -> None:
+    """0 is left out of files, digests and cells, as in runs from before."""
+    wide = replace(find_recipe("cifar100-wrn28_10-plain"), seed=3)
+    assert "dropout" not in wide.as_dict()
+    assert wide.cell == "9be930359bfd"
+    dropping = replace(wide, dropout=0.3)
+    assert dropping.cell not in {wide.cell, replace(wide, dropout=0.2).cell}
+    assert Experiment.from_dict(json.loads(json.dumps(dropping.as_dict()))) == dropping
+
+
 @pytest.mark.parametrize("attention", ["scaled", "softmax", "mean"])
 def test_a_cell_names_the_default_start(attention: Attention) -> None:
     """Leaving the initialisation out and writing the default down are the same training."""
@@ -69,6 +97,8 @@ def test_a_cell_names_the_default_start(attention: Attention) -> None:
         ({"lr": float("nan")}, "--lr must be at least 0, got nan"),
         ({"weight_decay": -1e-4}, "--weight-decay must be at least 0, got -0.0001"),
         ({"label_smoothing": 1.0}, "--label-smoothing must be less than 1, got 1.0"),
+        ({"dropout": -0.1}, "--dropout must be at least 0, got -0.1"),
+        ({"dropout": 1.0}, "--dropout must be less than 1, got 1.0"),
         ({"milestones": (3, 3)}, r"rising order, got \(3, 3\)"),
         ({"milestones": (-1, 3)}, r"rising order, got \(-1, 3\)"),
         ({"accumulate": 5, "batch": 4}, "--accumulate must be at most --batch 4, got 5"),

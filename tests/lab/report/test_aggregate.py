@@ -85,6 +85,17 @@ def test_the_softmax_twin_differs_in_its_attention() -> None:
             Experiment(block=BlockConfig(norm_init=1.0, center="keys", reference_pixels="running")),
             "scaled, 3 blocks, 4 heads, centred keys, reference pixels running",
         ),
+        (
+            Experiment(
+                block=BlockConfig(norm_init=1.0, key_pool="before", key_pool_size=(2, 3)), blocks=1
+            ),
+            "scaled, 1 block, 4 heads, keys pooled by 2 x 3 before phi and g",
+        ),
+        (Experiment(blocks=0, position=True, dropout=0.3), "no blocks, position only, dropout 0.3"),
+        (
+            Experiment(block=BlockConfig(norm_init=1.0), dropout=0.25),
+            "scaled, 3 blocks, 4 heads, dropout 0.25",
+        ),
     ],
 )
 def test_blocks_in_words(experiment: Experiment, said: str) -> None:

@@ -135,6 +135,25 @@ def test_an_interrupted_run_ends_as_if_it_never_was(
     _assert_same(tmp_path / "whole", tmp_path / "cut")
 
 
+def test_a_resumed_run_drops_the_same_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With dropout too, neither an interruption nor torch's global seed changes a bit."""
+    experiment = small(dropout=0.3, recalibrate=2)
+    _run(tmp_path / "whole", experiment)
+    torch.manual_seed(7)
+    with monkeypatch.context() as patch:
+        _interrupt_after(patch, 5, signal.SIGINT)
+        assert _run(tmp_path / "cut", experiment).status == "interrupted"
+    torch.manual_seed(8)
+    _run(tmp_path / "cut", experiment)
+    _assert_same(tmp_path / "whole", tmp_path / "cut")
+    _run(tmp_path / "none", small(recalibrate=2))
+    assert not torch.equal(
+        _weights(tmp_path / "none")["stem.weight"], _weights(tmp_path / "cut")["stem.weight"]
+    )
+
+
 def test_checkpoints_come_every_so_many_minutes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

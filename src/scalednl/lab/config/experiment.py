@@ -12,7 +12,7 @@ from scalednl.config import BlockConfig, StackConfig
 from scalednl.errors import CommandError, UsageError
 from scalednl.lab.config.generated import PairsConfig, RecallConfig
 from scalednl.lab.config.limits import check_at_least
-from scalednl.options import default_init
+from scalednl.options import USUAL_POOL, default_init
 
 Schedule = Literal["steps", "one-cycle"]
 Precision = Literal["fp32", "bf16", "fp16"]
@@ -31,7 +31,8 @@ LATER = ("center", "reference_pixels")
 MOVED = ("blocks", "stage")
 """Options that older files have inside `block`"""
 _FROM_ONE = ("stage", "epochs", "batch", "accumulate", "limit", "test_limit", "test_last")
-_FROM_ZERO = ("blocks", "recalibrate", "lr", "momentum", "weight_decay", "label_smoothing")
+_SHARES = ("label_smoothing", "dropout")
+_FROM_ZERO = ("blocks", "recalibrate", "lr", "momentum", "weight_decay", *_SHARES)
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class Experiment:
     """Before the last residual block of which stage they go, counted from 1"""
     position: bool | None = None
     """The fixed position encoding before the stack; None: on if there are blocks"""
+    dropout: float = 0.0
+    """Share of numbers dropped between the convolutions of basic residual blocks"""
     epochs: int = 164
     batch: int = 128
     """Images per step, over all processes"""
@@ -95,8 +98,9 @@ class Experiment:
     def __post_init__(self) -> None:
         check_at_least(1, **{name: getattr(self, name) for name in _FROM_ONE})
         check_at_least(0, **{name: getattr(self, name) for name in _FROM_ZERO})
-        if self.label_smoothing >= 1:
-            raise UsageError(f"--label-smoothing must be less than 1, got {self.label_smoothing}")
+        for name in _SHARES:
+            if (share := getattr(self, name)) >= 1:
+                raise UsageError(f"--{name.replace('_', '-')} must be less than 1, got {share}")
         if (
             list(self.milestones) != sorted(set(self.milestones))
             or min(self.milestones, default=0) < 0
@@ -117,11 +121,19 @@ class Experiment:
         return self.test_last is None or epoch >= self.epochs - self.test_last
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for a file, without the options of generated data sets not in use."""
+        """Plain values, for a file, without the options of generated data sets not in use.
+
+        Options that came when runs had finished are left out at their defaults, so that files,
+        digests and the names of run directories stay as they were.
+        """
         values = asdict(self)
         for name in GENERATED.keys() - {self.data}:
             del values[name]
         values["milestones"] = list(self.milestones)
+        if self.block.key_pool_size == USUAL_POOL:
+            del values["block"]["key_pool_size"]
+        if not self.dropout:
+            del values["dropout"]
         return values
 
     @classmethod
@@ -180,6 +192,12 @@ class Experiment:
             for name in LATER:
                 if values["block"][name] is None:
                     del values["block"][name]
+            size = self.block.key_pool_size
+            if isinstance(size, tuple) and len(set(size)) == 1:
+                # Networks are over images, where (3, 3) is 3, and (2, 2) the default.
+                values["block"]["key_pool_size"] = size[0]
+                if size[0] == USUAL_POOL:
+                    del values["block"]["key_pool_size"]
             if self.block.init is None:
                 values["block"]["init"] = default_init(self.block.attention)
             elif not isinstance(self.block.init, str):

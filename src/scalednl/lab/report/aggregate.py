@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from scalednl.config import BlockConfig
 from scalednl.lab.config import Experiment
 from scalednl.lab.config.experiment import PRECISIONS
 from scalednl.lab.console import counted
@@ -79,8 +80,10 @@ def scales_of(runs: Cells) -> list[Scale]:
 def describe_block(experiment: Experiment) -> str:
     """The blocks of an experiment in a few words."""
     block = experiment.block
+    dropout = [f"dropout {experiment.dropout:g}"] if experiment.dropout else []
     if not experiment.blocks:
-        return "no blocks, position only" if experiment.position else "no blocks"
+        position = ["position only"] if experiment.position else []
+        return ", ".join(["no blocks", *position, *dropout])
     words: list[str] = [block.attention]
     words += [f"{block.view} only"] if block.view != "base" else []
     words += [counted(experiment.blocks, "block")]
@@ -90,7 +93,14 @@ def describe_block(experiment: Experiment) -> str:
     words += ["no scaling factor"] if not block.scale else []
     words += [CENTERS[block.center]] if block.center else []
     words += [f"reference pixels {block.reference_pixels}"] if block.reference_pixels else []
+    words += [_pooling(block)] if block.key_pool else []
     words += [f"softmax scale {block.softmax_scale}"] if block.softmax_scale != "embed" else []
     words += [f"batch norm starts at {block.norm_init:g}"] if block.norm_init != 1 else []
     words += ["no position"] if experiment.position is False else []
-    return ", ".join(words)
+    return ", ".join([*words, *dropout])
+
+
+def _pooling(block: BlockConfig) -> str:
+    size = block.key_pool_size
+    by = size if isinstance(size, int) else " x ".join(map(str, size))
+    return f"keys pooled by {by} {block.key_pool} phi and g"

@@ -18,6 +18,7 @@ from scalednl.lab.config import Experiment
 from scalednl.lab.data import ImageData
 from scalednl.lab.data.batches import Batch, Batches
 from scalednl.lab.records.run import Epoch, Status
+from scalednl.lab.seeds import derive_seed
 from scalednl.lab.signals import StopRequest
 from scalednl.lab.training.checkpoint import Checkpoint
 from scalednl.lab.training.display import Display
@@ -189,6 +190,10 @@ class Trainer:
         rate = learning_rate(self.experiment, self.state.epoch, self.state.step, len(self.batches))
         for group in self._optimizer.param_groups:
             group["lr"] = rate
+        if self.experiment.dropout:
+            # What is dropped depends on the step alone, so that a resumed run drops the same.
+            place = self.state.epoch, self.state.step, self.fabric.global_rank
+            torch.manual_seed(derive_seed(self.experiment.seed, "dropout", *place))
         # The mean over the complete batch, whatever share of it this rank has; averaging gradients
         # over ranks divides by their number.
         factor = self.fabric.world_size / batch.count

@@ -56,7 +56,10 @@ def initial_model(experiment: Experiment, num_classes: int) -> ResidualNetwork:
     state = torch.get_rng_state()
     torch.manual_seed(derive_seed(experiment.seed, "init"))
     try:
-        return create_model(experiment.model, num_classes, experiment.stack, experiment.position)
+        return create_model(
+            *(experiment.model, num_classes, experiment.stack, experiment.position),
+            dropout=experiment.dropout,
+        )
     except ValueError as error:
         raise UsageError(str(error)) from error
     finally:

@@ -78,7 +78,7 @@ def with_reference_pixels(model: ResidualNetwork, pixels: int) -> ResidualNetwor
     except ValueError as error:
         raise UsageError(str(error)) from error
     blocks = replace(config.blocks, block=block)
-    other = create_model(config.name, config.num_classes, blocks, config.position)
+    other = create_model(config.name, config.num_classes, blocks, config.position, config.dropout)
     other.load_state_dict(model.state_dict())
     return other.eval()
 
