@@ -215,9 +215,9 @@ def capture_attention(
     """Capture the attention of a model's non-local blocks while it runs.
 
     `with capture_attention(model) as seen: model(x)`, and `seen[0].map(image, head)` is the map of
-    the first block. Of every block the last call in this thread is kept, also after the `with`: a loop over
-    batches does not fill the memory. The model computes what it would without, bit for bit. A block
-    whose theta, phi or g was replaced, hooked or parametrised calls that once more.
+    the first block. Of every block the last call in this thread is kept, also after the `with`: a
+    loop over batches does not fill the memory. The model computes what it would without, bit for
+    bit. A block whose theta, phi or g was replaced, hooked or parametrised calls that once more.
 
     Args:
         model: any module with blocks of ours: made by us, inserted, or converted.
