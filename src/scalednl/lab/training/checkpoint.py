@@ -9,6 +9,7 @@ import errno
 import pickle
 import shutil
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -157,8 +158,13 @@ def _not_written(folder: Path, error: Exception) -> str:
     return sentence
 
 
-def _clear(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
+def _clear(path: Path) -> None:
+    """Remove a folder, or a file."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
 
 
 def _first_line(error: Exception) -> str:
