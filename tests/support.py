@@ -123,18 +123,30 @@ def run_scalednl(*arguments: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def call_scalednl(
+def called_scalednl(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
-) -> tuple[int, str]:
-    """The command line in this process, for speed: its exit code, and all that it printed."""
+) -> "subprocess.CompletedProcess[str]":
+    """The same in this process, for speed: a new one takes seconds to import torch."""
     monkeypatch.setattr(sys, "argv", ["scalednl", *arguments])
+    capsys.readouterr()
+    threads = torch.get_num_threads()
     try:
         main()
         code: object = 0
     except SystemExit as left:
         code = left.code
+    finally:
+        torch.set_num_threads(threads)
     said = capsys.readouterr()
-    return int(str(code or 0)), said.err + said.out
+    return subprocess.CompletedProcess(sys.argv, int(str(code or 0)), said.out, said.err)
+
+
+def call_scalednl(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
+) -> tuple[int, str]:
+    """The command line in this process: its exit code, and all that it printed."""
+    run = called_scalednl(monkeypatch, capsys, *arguments)
+    return run.returncode, run.stderr + run.stdout
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """`python -m benchmarks.NAME` as a person meets it, and `make bench`."""
 
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -17,13 +18,21 @@ def _python(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_help_names_the_common_options(name: str) -> None:
+def test_help_names_the_common_options(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Each benchmark describes itself and takes the options of `scalednl bench`."""
-    run = _python(f"benchmarks.{name}", "--help")
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.startswith(f"usage: python -m benchmarks.{name} ")
+    module = f"benchmarks.{name}"
+    monkeypatch.setattr(sys, "argv", [module, "--help"])
+    # runpy warns of a module that was imported before.
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    with pytest.raises(SystemExit) as left:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    assert not left.value.code
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"usage: python -m {module} ")
     for option in ("--quick", "--threads", "--repeats", "--out", "--device"):
-        assert option in run.stdout
+        assert option in printed
 
 
 def test_mistakes_end_with_one_sentence() -> None:

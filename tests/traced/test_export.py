@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 import scalednl
 from scalednl.models import export as export_module
-from tests.support import assert_close, randomise, run_scalednl
+from tests.support import assert_close, called_scalednl, randomise
 
 onnx = pytest.importorskip("onnx", reason="the extra 'export' is not installed")
 
@@ -130,12 +130,15 @@ def test_the_onnx_graph_of_a_scaled_block_has_no_map(attention: str, tmp_path: P
     assert any(shape[-2:] == [99, 99] for shape in shapes) == (attention == "softmax")
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """`scalednl export` writes a file that computes what the network does."""
     weights, target = tmp_path / "net.safetensors", tmp_path / "net.pt2"
     model = scalednl.create_model("preresnet8", 5, scalednl.StackConfig(count=1))
     scalednl.save_model(model, weights)
-    run = run_scalednl("export", str(weights), str(target), "--size", "16")
+    command = ["export", str(weights), str(target), "--size", "16"]
+    run = called_scalednl(monkeypatch, capsys, *command)
     assert run.returncode == 0, run.stderr
     assert "stack.0: order gram" in run.stdout
     program = torch.export.load(target).module()

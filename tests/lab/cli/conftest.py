@@ -3,12 +3,14 @@
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
-from tests.support import call_scalednl
+from tests.support import call_scalednl, called_scalednl
 
 Call = Callable[..., tuple[int, str]]
+Run = Callable[..., "CompletedProcess[str]"]
 Refused = Callable[[Sequence[str], int, str], None]
 
 
@@ -16,6 +18,12 @@ Refused = Callable[[Sequence[str], int, str], None]
 def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
     """Calls a command in this process: its exit code, and all that it printed."""
     return lambda *arguments: call_scalednl(monkeypatch, capsys, *arguments)
+
+
+@pytest.fixture
+def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """`run_scalednl` in this process."""
+    return lambda *arguments: called_scalednl(monkeypatch, capsys, *arguments)
 
 
 @pytest.fixture

@@ -4,15 +4,14 @@ import re
 
 import pytest
 
-from tests.lab.cli.conftest import Refused
-from tests.support import run_scalednl
+from tests.lab.cli.conftest import Refused, Run
 
 COMMANDS = ("table3", "scaling", "orders")
 
 
-def test_help_names_every_benchmark() -> None:
+def test_help_names_every_benchmark(run_here: Run) -> None:
     """`scalednl bench --help` lists what interests a user, and nothing that judges this project."""
-    run = run_scalednl("bench", "--help")
+    run = run_here("bench", "--help")
     assert run.returncode == 0
     listed = re.search(r"\{(.*?)\}", run.stdout)
     assert listed is not None
@@ -20,9 +19,11 @@ def test_help_names_every_benchmark() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_of_a_benchmark_has_an_example_and_the_common_options(command: str) -> None:
+def test_help_of_a_benchmark_has_an_example_and_the_common_options(
+    run_here: Run, command: str
+) -> None:
     """Each says how it is called, and takes the same options."""
-    run = run_scalednl("bench", command, "--help")
+    run = run_here("bench", command, "--help")
     assert run.returncode == 0
     assert f"scalednl bench {command} --quick" in " ".join(run.stdout.split())
     for option in ("--quick", "--threads", "--repeats", "--out", "--device"):

@@ -6,21 +6,20 @@ import pytest
 from PIL import Image
 
 from scalednl.lab.config.experiment import GENERATED
-from tests.lab.cli.conftest import Refused
+from tests.lab.cli.conftest import Refused, Run
 from tests.lab.data.builders import small_cifar, tar, tiny_files, zipped
-from tests.support import run_scalednl
 
 
-def test_get_verify_and_list(tmp_path: Path) -> None:
+def test_get_verify_and_list(tmp_path: Path, run_here: Run) -> None:
     """A data set is stored, verified and listed; a damaged one is listed as such."""
     source = zipped(tmp_path / "tiny.zip", tiny_files())
     root = ["--root", str(tmp_path / "root")]
-    got = run_scalednl("data", "get", "tiny-imagenet", "--from", str(source), *root)
+    got = run_here("data", "get", "tiny-imagenet", "--from", str(source), *root)
     assert got.returncode == 0, got.stderr
     assert "6 training and 4 test images of 2 classes, verified" in got.stdout
-    verified = run_scalednl("data", "verify", "tiny-imagenet", *root)
+    verified = run_here("data", "verify", "tiny-imagenet", *root)
     assert "all 10 images are valid" in verified.stdout
-    table = run_scalednl("data", "list", *root).stdout.splitlines()
+    table = run_here("data", "list", *root).stdout.splitlines()
     assert table[0].split() == ["name", "state", "size", "images", "classes", "path"]
     rows = {line.split()[0]: line for line in table[1:]}
     assert "not stored: scalednl data get cifar10" in rows["cifar10"]
@@ -28,8 +27,8 @@ def test_get_verify_and_list(tmp_path: Path) -> None:
     assert str(tmp_path / "root" / "tiny-imagenet") in rows["tiny-imagenet"]
     assert all("generated" in rows[name] for name in GENERATED)
     (tmp_path / "root" / "tiny-imagenet" / "dataset.json").write_text("{")
-    assert "damaged" in run_scalednl("data", "list", *root).stdout
-    broken = run_scalednl("data", "verify", "tiny-imagenet", *root)
+    assert "damaged" in run_here("data", "list", *root).stdout
+    broken = run_here("data", "verify", "tiny-imagenet", *root)
     assert broken.returncode == 1
     assert "dataset.json is damaged" in broken.stderr
     assert len(broken.stderr.splitlines()) == 1
@@ -60,17 +59,17 @@ def test_mistakes_and_failures_have_their_codes(tmp_path: Path, refused: Refused
 
 @pytest.mark.parametrize("command", ["get", "verify"])
 @pytest.mark.parametrize("name", GENERATED)
-def test_there_is_nothing_to_get_of_generated_data(command: str, name: str) -> None:
+def test_there_is_nothing_to_get_of_generated_data(run_here: Run, command: str, name: str) -> None:
     """The command reports it and succeeds."""
-    run = run_scalednl("data", command, name)
+    run = run_here("data", command, name)
     assert run.returncode == 0
     assert f"{name} is generated" in run.stdout
 
 
 @pytest.mark.parametrize(("name", "height"), [("pairs", 64), ("recall", 64)])
-def test_show_draws_a_sheet(tmp_path: Path, name: str, height: int) -> None:
+def test_show_draws_a_sheet(tmp_path: Path, run_here: Run, name: str, height: int) -> None:
     """Six images per row, each in its own proportions and with its caption."""
-    run = run_scalednl("data", "show", name, str(tmp_path / "a.png"), "--images", "7")
+    run = run_here("data", "show", name, str(tmp_path / "a.png"), "--images", "7")
     assert run.returncode == 0, run.stderr
     picture = Image.open(tmp_path / "a.png").convert("RGB")
     row = height + 36 + 16

@@ -11,9 +11,8 @@ import pytest
 from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.grids import Artefact, Cell
 from scalednl.lab.paper.scales import SCALES, PaperSetting
-from tests.lab.cli.conftest import Call, Refused
+from tests.lab.cli.conftest import Call, Refused, Run
 from tests.lab.training.builders import small
-from tests.support import run_scalednl
 
 
 @pytest.mark.parametrize(
@@ -42,7 +41,7 @@ def test_mistakes_are_one_sentence(
     refused_at_once(["reproduce", *arguments], code, said)
 
 
-def test_the_plan_loads_no_torch(tmp_path: Path) -> None:
+def test_the_plan_loads_no_torch(tmp_path: Path, run_here: Run) -> None:
     """--plan prints every run or, with --json, values; the example of the help works."""
     code = (
         "import sys; from scalednl.lab.cli import main; main(); assert 'torch' not in sys.modules"
@@ -51,9 +50,9 @@ def test_the_plan_loads_no_torch(tmp_path: Path) -> None:
     run = _python(code, *command)
     assert "140 runs: 0 done, 140 to do (140 waiting)" in run
     assert "on the paper's GPU: " in run
-    values = json.loads(run_scalednl(*command, "--json").stdout)
+    values = json.loads(run_here(*command, "--json").stdout)
     assert len(values["runs"]) == 140
-    assert "scalednl reproduce table1_importance" in run_scalednl("reproduce", "--help").stdout
+    assert "scalednl reproduce table1_importance" in run_here("reproduce", "--help").stdout
     assert not list(tmp_path.iterdir())
 
 

@@ -9,12 +9,13 @@ import pytest
 from scalednl.lab.cli.train import parse_train
 from scalednl.lab.recipes import recipes
 from scalednl.lab.records.run import RunFolder, RunSetup
-from tests.lab.cli.conftest import Refused
+from tests.lab.cli.conftest import Refused, Run
 from tests.lab.training.builders import OPTIONS, SMALL
 from tests.support import run_scalednl
 
 
-def test_train_then_eval(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_train_then_eval(tmp_path: Path, run_here: Run) -> None:
     """One line an epoch, a summary, the same error from eval, and no second training."""
     out = str(tmp_path / "run")
     command = ["train", "pairs-scaled", *OPTIONS, "--epochs", "2", "--out", out]
@@ -25,22 +26,22 @@ def test_train_then_eval(tmp_path: Path) -> None:
     assert lines[1].startswith("epoch 2/2  loss ")
     assert lines[2].startswith(f"{out}: finished: test error")
     assert run.stderr == ""
-    assert run_scalednl(*command).stdout == f"{lines[2]}\n"
-    assert run_scalednl("train", out).stdout == f"{lines[2]}\n"
-    found = json.loads(run_scalednl("eval", out, "--json").stdout)
+    assert run_here(*command).stdout == f"{lines[2]}\n"
+    assert run_here("train", out).stdout == f"{lines[2]}\n"
+    found = json.loads(run_here("eval", out, "--json").stdout)
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert found["test_error_pct"] == result["test_error_pct"]["last"]
-    shown = run_scalednl(
-        "eval", f"{out}/weights.safetensors", "--data", "pairs", "--classes"
-    ).stdout
+    weights = f"{out}/weights.safetensors"
+    shown = run_here("eval", weights, "--data", "pairs", "--classes").stdout
     assert "on 1,000 images of pairs" in shown
     assert "turned by 45 degrees" in shown
 
 
-def test_dry_run_prints_the_plan_and_writes_nothing(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_dry_run_prints_the_plan_and_writes_nothing(tmp_path: Path, run_here: Run) -> None:
     """Parameters, multiply-adds, memory, steps, speed and time."""
     out = tmp_path / "run"
-    run = run_scalednl("train", "pairs-scaled", *OPTIONS, "--dry-run", "--out", str(out))
+    run = run_here("train", "pairs-scaled", *OPTIONS, "--dry-run", "--out", str(out))
     assert run.returncode == 0, run.stderr
     found = dict(line.split(maxsplit=1) for line in run.stdout.splitlines())
     assert found["parameters"] == "81,620"
@@ -50,12 +51,12 @@ def test_dry_run_prints_the_plan_and_writes_nothing(tmp_path: Path) -> None:
     assert not out.exists()
 
 
-def test_list_and_help() -> None:
+def test_list_and_help(run_here: Run) -> None:
     """--list names every recipe, --help shows examples, RECIPE --help its own values."""
-    listed = run_scalednl("train", "--list").stdout
+    listed = run_here("train", "--list").stdout
     assert all(f"{name} " in listed for name in recipes())
-    assert "scalednl train pairs-scaled" in run_scalednl("train", "--help").stdout
-    own = run_scalednl("train", "cifar100-wrn28_10-scaled-wd5e4", "--help").stdout
+    assert "scalednl train pairs-scaled" in run_here("train", "--help").stdout
+    own = run_here("train", "cifar100-wrn28_10-scaled-wd5e4", "--help").stdout
     assert "0.0005" in own
     assert "--block.heads" in own
 
@@ -127,18 +128,19 @@ def test_a_run_of_a_larger_machine_resumes_by_its_name(
         assert command.args[0].run.threads == threads
 
 
-def test_numbers_and_names_are_both_understood(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_numbers_and_names_are_both_understood(tmp_path: Path, run_here: Run) -> None:
     """--block.init takes a deviation, --block.softmax-scale a factor; the folder's name goes on."""
     out = str(tmp_path / "run")
     options = ["--block.init", "0.05", "--epochs", "1", "--precision", "bf16", "--out", out]
-    run = run_scalednl("train", "pairs-scaled", *OPTIONS, *options)
+    run = run_here("train", "pairs-scaled", *OPTIONS, *options)
     assert run.returncode == 0, run.stderr
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     assert config["experiment"]["block"]["init"] == 0.05
     assert config["run"]["precision"] == "bf16-mixed"
     result = tmp_path / "run" / "result.json"
     result.write_text(result.read_text().replace('"finished"', '"interrupted"'))
-    again = run_scalednl("train", out)
+    again = run_here("train", out)
     assert again.returncode == 0, again.stderr
     assert "started with" not in again.stdout
     assert f"{out}: finished" in again.stdout
