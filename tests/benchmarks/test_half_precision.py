@@ -1,6 +1,8 @@
 """What survives in half precision."""
 
 import math
+from contextlib import redirect_stdout
+from io import StringIO
 
 import pytest
 import torch
@@ -9,21 +11,23 @@ from benchmarks import half_precision
 from benchmarks.half_precision import METHODS, Case, Method, checked, exact, measured, results
 from benchmarks.records import HalfInput, HalfPrecisionRecord, HalfRow
 from scalednl.errors import CommandError
-from tests.lab.bench.builders import Show, Shown
+from tests.lab.bench.builders import run_benchmark
 
 TINY = HalfInput(2, 8, 4, "after ReLU")
 BY_NAME = {method.name: method for method in METHODS}
 
 
-@pytest.fixture
-def record(show: Show, monkeypatch: pytest.MonkeyPatch) -> HalfPrecisionRecord:
+@pytest.fixture(scope="module")
+def record(tmp_path_factory: pytest.TempPathFactory) -> HalfPrecisionRecord:
     """Two methods on a tiny map."""
     methods = tuple(BY_NAME[name] for name in ("scaled, auto", "scaled, associative"))
-    monkeypatch.setattr(half_precision, "METHODS", methods)
-    monkeypatch.setattr(half_precision, "QUICK", TINY)
-    shown: Shown[HalfPrecisionRecord] = show(half_precision.run)
-    assert "z not finite" in shown.text
-    return shown.record
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as printed:
+        patch.setattr(half_precision, "METHODS", methods)
+        patch.setattr(half_precision, "QUICK", TINY)
+        out = tmp_path_factory.mktemp("half") / "results"
+        found, _ = run_benchmark(out, half_precision.run)
+    assert "z not finite" in printed.getvalue()
+    return found
 
 
 def _float16(record: HalfPrecisionRecord, method: str) -> HalfRow:

@@ -37,20 +37,26 @@ def threads() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+def run_benchmark(
+    out: Path, command: Callable[..., Record], *arguments: Any
+) -> tuple[Record, list[str]]:
+    """Its record, which reads back from disk as what was returned, and the names of its charts."""
+    record = command(BenchOptions(quick=True, threads=1, repeats=5, out=out), *arguments)
+    (path,) = out.glob("*.json")
+    assert read_bench_record(path, ALL_KINDS) == record
+    assert record.origin.threads == 1
+    assert path.name.startswith(f"{record.KIND}_quick_{record.origin.date[:10]}")
+    for chart in out.glob("*.svg"):
+        assert ElementTree.parse(chart).getroot().tag.endswith("svg")
+    return record, sorted(chart.name.partition("_quick")[0] for chart in out.glob("*.svg"))
+
+
 @pytest.fixture
 def show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Show:
     """Runs a benchmark; its one record on disk reads back as what it returned."""
 
     def run(command: Callable[..., Record], *arguments: Any) -> Shown[Record]:
-        out = tmp_path / "results"
-        record = command(BenchOptions(quick=True, threads=1, repeats=5, out=out), *arguments)
-        (path,) = out.glob("*.json")
-        assert read_bench_record(path, ALL_KINDS) == record
-        assert record.origin.threads == 1
-        assert path.name.startswith(f"{record.KIND}_quick_{record.origin.date[:10]}")
-        for chart in out.glob("*.svg"):
-            assert ElementTree.parse(chart).getroot().tag.endswith("svg")
-        charts = sorted(chart.name.partition("_quick")[0] for chart in out.glob("*.svg"))
+        record, charts = run_benchmark(tmp_path / "results", command, *arguments)
         return Shown(capsys.readouterr().out, record, charts)
 
     return run
