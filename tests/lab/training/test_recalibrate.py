@@ -33,6 +33,14 @@ def _run(path: Path, experiment: Experiment = ON) -> Outcome:
     return run(experiment, path, SETTINGS, quiet=True)
 
 
+@pytest.fixture(scope="module")
+def complete(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nothing interrupts, for all that were."""
+    path = tmp_path_factory.mktemp("complete") / "run"
+    assert _run(path).status == "finished"
+    return path
+
+
 def _is_statistic(name: str) -> bool:
     return name.endswith(("running_mean", "running_var", "num_batches_tracked"))
 
@@ -57,37 +65,33 @@ def test_statistics_are_averages_over_the_batches() -> None:
     torch.testing.assert_close(norm.running_mean, means)
 
 
-def test_training_does_not_notice(tmp_path: Path) -> None:
+def test_training_does_not_notice(tmp_path: Path, complete: Path) -> None:
     """With and without it, losses and parameters are the same to the bit; final statistics not."""
-    _run(tmp_path / "on")
     _run(tmp_path / "off", small(epochs=2))
-    on, off = (load_file(tmp_path / name / "weights.safetensors") for name in ("on", "off"))
+    runs = (complete, tmp_path / "off")
+    on, off = (load_file(path / "weights.safetensors") for path in runs)
     for name, value in on.items():
         assert torch.equal(value, off[name]) != _is_statistic(name), name
-    epochs = [RunFolder(tmp_path / name).read_epochs() for name in ("on", "off")]
+    epochs = [RunFolder(path).read_epochs() for path in runs]
     for one, two in zip(*epochs, strict=True):
         assert one.train_loss == two.train_loss
         assert one.test_loss != two.test_loss
     # The first epoch's checkpoint has training's own statistics.
-    first = [
-        tmp_path / name / "checkpoints" / "00000005" / "weights.safetensors"
-        for name in ("on", "off")
-    ]
-    one, two = (load_file(path) for path in first)
+    first = "checkpoints/00000005/weights.safetensors"
+    one, two = (load_file(path / first) for path in runs)
     assert all(torch.equal(one[name], two[name]) for name in one)
 
 
 @pytest.mark.parametrize("steps", [3, 5, 6, 10])
 def test_an_interrupted_run_ends_as_if_it_never_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
+    tmp_path: Path, complete: Path, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
     """Stopped at any step it ends with the same weights, statistics and errors to the bit."""
-    _run(tmp_path / "complete")
     with monkeypatch.context() as patch:
         _interrupt_after(patch, steps, signal.SIGINT)
         assert _run(tmp_path / "cut").status == "interrupted"
     assert _run(tmp_path / "cut").status == "finished"
-    _assert_same(tmp_path / "complete", tmp_path / "cut")
+    _assert_same(complete, tmp_path / "cut")
 
 
 def test_eval_gives_the_recorded_number(tmp_path: Path) -> None:

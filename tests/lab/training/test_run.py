@@ -43,6 +43,14 @@ def _run(path: Path, experiment: Any = SMALL, settings: Any = SETTINGS) -> Outco
     return run(experiment, path, settings, quiet=True)
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nothing interrupts, for all that were."""
+    path = tmp_path_factory.mktemp("whole") / "run"
+    assert _run(path).status == "finished"
+    return path
+
+
 def _weights(path: Path) -> dict[str, torch.Tensor]:
     return load_file(path / "weights.safetensors")
 
@@ -118,10 +126,9 @@ def _interrupt_after(monkeypatch: pytest.MonkeyPatch, steps: int, number: int) -
 
 @pytest.mark.parametrize("steps", [1, 3, 5, 6, 9])
 def test_an_interrupted_run_ends_as_if_it_never_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
+    tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
     """Stopped at any step, in the middle of an epoch or at its end, it goes on to the same bits."""
-    _run(tmp_path / "whole")
     with monkeypatch.context() as patch:
         _interrupt_after(patch, steps, signal.SIGINT)
         first = _run(tmp_path / "cut")
@@ -132,7 +139,7 @@ def test_an_interrupted_run_ends_as_if_it_never_was(
     second = _run(tmp_path / "cut")
     assert second.status == "finished"
     assert second.result.sessions == 2
-    _assert_same(tmp_path / "whole", tmp_path / "cut")
+    _assert_same(whole, tmp_path / "cut")
 
 
 def test_a_resumed_run_drops_the_same_numbers(
@@ -317,10 +324,9 @@ def _interrupted(path: Path, monkeypatch: pytest.MonkeyPatch, steps: int = 7) ->
 
 
 def test_one_damaged_checkpoint_costs_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The one before is used; what is saved afterwards stays, though its step is smaller."""
-    _run(tmp_path / "whole")
     _interrupted(tmp_path / "run", monkeypatch)
     (tmp_path / "run" / "checkpoints" / "00000007" / "state.pt").write_bytes(b"")
     (tmp_path / "run" / "checkpoints" / ".00000009.part").mkdir()
@@ -329,7 +335,7 @@ def test_one_damaged_checkpoint_costs_nothing(
     names = sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir())
     assert names == ["00000005", "00000006"]
     assert _run(tmp_path / "run").status == "finished"
-    _assert_same(tmp_path / "whole", tmp_path / "run")
+    _assert_same(whole, tmp_path / "run")
 
 
 def test_with_no_whole_checkpoint_nothing_is_overwritten(
