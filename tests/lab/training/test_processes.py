@@ -22,8 +22,9 @@ import scalednl
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.training.evaluate import evaluate_source
 from tests.lab.training.builders import OPTIONS
+from tests.support import called_scalednl
 
-KILLS = int(os.environ.get("SCALEDNL_KILLS", "3"))
+KILLS = int(os.environ.get("SCALEDNL_KILLS", "2"))
 TRAIN = [sys.executable, "-m", "scalednl", "train", "pairs-scaled", *OPTIONS]
 LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
@@ -68,15 +69,18 @@ def _same_weights(one: Path, two: Path) -> bool:
     return all(torch.equal(mine[name], theirs[name]) for name in mine)
 
 
-def test_kills_change_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_kills_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Killed at random moments, the run ends with the weights of one that never was.
 
     Every epoch is recorded exactly once, and what a kill loses is less than K minutes.
     """
     epochs = ["--epochs", "30", "--checkpoint-minutes", "0.005"]
-    whole = _start("--out", str(tmp_path / "whole"), *epochs)
-    output = _end(whole, 600)
-    assert whole.returncode == 0, output
+    command = [*TRAIN[3:], "--out", str(tmp_path / "whole"), *epochs]
+    whole = called_scalednl(monkeypatch, capsys, *command)
+    assert whole.returncode == 0, whole.stderr
     length = RunFolder(tmp_path / "whole").read_result().seconds  # type: ignore[union-attr]
     draw, survived, lost = random.Random(0), 0, []
     while survived < KILLS:
