@@ -153,7 +153,7 @@ def test_sizes_of_one(form: str, layout: str, sizes: tuple[int, int, int, tuple[
 def test_first_and_second_derivatives(form: str, layout: str) -> None:
     """gradcheck and gradgradcheck pass: backward may be differentiated again."""
     function = FORMS[form][0]
-    inputs = _inputs(layout, batch=2, channels=3, embed=2, space=(2, 2))
+    inputs = _inputs(layout, batch=2, channels=4, embed=2, space=(2, 3))
     used = inputs[_used(form)]
     rest = inputs[len(used) :]
     assert torch.autograd.gradcheck(lambda *a: function(*a, *rest), used)
