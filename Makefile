@@ -83,6 +83,7 @@ $(FLOOR_VENV)/.installed: pyproject.toml constraints.txt Makefile
 
 soak: setup
 	SCALEDNL_KILLS=20 $(BIN)/python -m pytest tests/lab/training/test_processes.py
+	SCALEDNL_ATTACKS=204 $(BIN)/python -m pytest tests/lab/training/test_attacks.py
 	SCALEDNL_RAY_RUNS=200 $(BIN)/python -m pytest tests/lab/sweep/test_engine_ray.py
 
 format: setup

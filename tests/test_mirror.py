@@ -23,7 +23,7 @@ ACROSS_MODULES = {
     *("lab/bench/test_regression_guard", "lab/cli/test_main", "lab/data/test_fuzz"),
     *("lab/data/test_real", "lab/paper/test_promise", "lab/report/test_hostile"),
     *("lab/report/test_torch_free", "lab/training/test_golden_losses"),
-    "lab/training/test_processes",
+    *("lab/training/test_attacks", "lab/training/test_processes"),
 }
 """Claims about several modules together, beside them"""
 OTHER_FOLDERS = ("benchmarks", "peers", "traced")

@@ -23,7 +23,7 @@ import msgspec
 from filelock import FileLock, Timeout
 
 from scalednl.errors import CommandError
-from scalednl.files import replacing, write_json, write_text
+from scalednl.files import replacing, write_json, write_text, writing_to
 from scalednl.lab.config import Experiment
 from scalednl.lab.config.experiment import PRECISIONS
 from scalednl.lab.records.origin import Origin
@@ -170,14 +170,15 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Keep other processes out; the system releases the lock however this process ends."""
         lock = FileLock(self.path / ".lock")
-        try:
-            # Whoever asks whether it is taken may hold it for a moment.
-            lock.acquire(timeout=LOCK_SECONDS, poll_interval=LOCK_SECONDS / 20)
-        except Timeout:
-            raise BusyError(
-                f"{self.path} is being trained by another process: wait for it, or choose another "
-                "folder with --out"
-            ) from None
+        with writing_to(self.path / ".lock"):
+            try:
+                # Whoever asks whether it is taken may hold it for a moment.
+                lock.acquire(timeout=LOCK_SECONDS, poll_interval=LOCK_SECONDS / 20)
+            except Timeout:
+                raise BusyError(
+                    f"{self.path} is being trained by another process: wait for it, or choose "
+                    "another folder with --out"
+                ) from None
         try:
             yield
         finally:
