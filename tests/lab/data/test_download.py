@@ -1,5 +1,6 @@
 """Downloads: resumed, passed on to mirrors, and never blamed for a full disk."""
 
+import hashlib
 import json
 import os
 import threading
@@ -125,6 +126,21 @@ def test_mirrors_are_tried_in_turn(tmp_path: Path, server: _Server) -> None:
     with pytest.raises(DataError, match=r"answered 404.*--from FILE"):
         fetch.get(good, tmp_path / "root", heard.append, force=True)
     fetch.verify(data, tmp_path / "root")
+
+
+def test_a_download_must_be_the_published_archive(tmp_path: Path, server: _Server) -> None:
+    """Where its files have no hashes of their own; a copy of one's own may be packed anew."""
+    data, files = small_cifar()
+    archive = tar(tmp_path / "cifar.tar.gz", files)
+    server.content = archive.read_bytes()
+    right = replace(data, urls=(_url(server),), npm=None)
+    right = replace(right, archive_md5=hashlib.md5(server.content).hexdigest())
+    wrong = replace(right, archive_md5="0" * 32)
+    with pytest.raises(DataError, match=r"its md5 is \w{32}, and that of the published file 0000"):
+        fetch.get(wrong, tmp_path / "root", _quiet)
+    assert not (tmp_path / "root" / data.name).exists()
+    fetch.get(right, tmp_path / "root", _quiet)
+    fetch.get(wrong, tmp_path / "other", _quiet, source=archive)
 
 
 def test_no_network_says_what_to_do(tmp_path: Path) -> None:

@@ -46,8 +46,9 @@ CIFAR100 = Cifar(
 
 TINY_IMAGENET = TinyImageNet(
     facts=DATA_SETS["tiny-imagenet"],
-    urls=("http://cs231n.stanford.edu/tiny-imagenet-200.zip",),
+    urls=("https://cs231n.stanford.edu/tiny-imagenet-200.zip",),
     download_bytes=248_100_043,
+    archive_md5="90528d7ca1a48142e341f4ef8d21d0de",
 )
 
 CATALOGUE: dict[str, DataSet] = {data.name: data for data in (CIFAR10, CIFAR100, TINY_IMAGENET)}

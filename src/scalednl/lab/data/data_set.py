@@ -40,6 +40,8 @@ class DataSet(ABC):
     urls: tuple[str, ...]
     """The official address first"""
     download_bytes: int
+    archive_md5: str | None = None
+    """Of what is downloaded, where the files inside have no hashes of their own"""
     npm: NpmMirror | None = None
 
     @property

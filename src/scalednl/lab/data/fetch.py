@@ -1,5 +1,6 @@
 """Getting a data set from a file, the official address or a mirror: checked, then stored."""
 
+import hashlib
 import shutil
 import subprocess
 import tempfile
@@ -77,6 +78,7 @@ def _fetch(data: DataSet, root: Path, mirror: str | None, say: Say) -> Descripti
         try:
             with writing_data(root):
                 archive = fetch()
+            _check_archive(data, archive)
             description = _place(data, root, archive, name, force=True)
         except DiskError:
             raise
@@ -92,6 +94,19 @@ def _fetch(data: DataSet, root: Path, mirror: str | None, say: Say) -> Descripti
         f"could not download {data.name} ({'; '.join(failures)}): download {data.urls[0]} on "
         f"another machine, and run `scalednl data get {data.name} --from FILE`"
     )
+
+
+def _check_archive(data: DataSet, archive: Path) -> None:
+    """Raise unless a download is the archive that was published."""
+    if data.archive_md5 is None:
+        return
+    digest = hashlib.md5(usedforsecurity=False)
+    with archive.open("rb") as file:
+        while part := file.read(1 << 20):
+            digest.update(part)
+    found = digest.hexdigest()
+    if found != data.archive_md5:
+        raise DataError(f"its md5 is {found}, and that of the published file {data.archive_md5}")
 
 
 def _stored(data: DataSet, root: Path) -> Description | None:
