@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help setup peers demo test check floor soak format bench results clean
+.PHONY: help setup peers locked demo test check floor soak format bench results clean
 
 help:
 	@echo "make demo    set up, then train, measure and write a page (3 minutes after the set-up)"
@@ -17,6 +17,7 @@ help:
 	@echo "make results write the page, tables and figures of results/ from its records"
 	@echo "make format  rewrite the code in the house's format"
 	@echo "make peers   set up, then install other packages that tests and benchmarks use"
+	@echo "make locked  set up with peers as CI does, every file compared with its hash (Linux, Python 3.11)"
 	@echo "make setup   create $(VENV) and install everything; quick when nothing changed"
 	@echo "make clean   remove $(VENV), $(FLOOR_VENV) and caches"
 
@@ -44,6 +45,17 @@ $(VENV)/.peers: $(INSTALLED)
 	@$(PIP) --no-deps linear-attention-transformer performer-pytorch nystrom-attention axial-attention
 	@$(PIP) --no-deps $(PEER_PARTS)
 	@touch $@
+
+# What CI installs: the same versions, each file compared with its hash. torch is excepted, whose
+# builds for CPUs and GPUs have one version and different hashes.
+LOCKED := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall
+locked: pyproject.toml constraints.txt requirements-ci.txt
+	@test -x $(BIN)/python || { echo "Creating $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
+	@echo "Installing torch, then every package of requirements-ci.txt ..."
+	@$(PIP) torch
+	@$(LOCKED) --require-hashes -r requirements-ci.txt
+	@$(LOCKED) --no-build-isolation -e .
+	@touch $(INSTALLED) $(VENV)/.peers
 
 demo: setup
 	@$(BIN)/scalednl demo

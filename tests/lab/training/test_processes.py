@@ -181,7 +181,8 @@ def test_folders_may_have_any_name(tmp_path: Path, name: bytes, locale: str) -> 
     folder = os.path.join(os.fsencode(tmp_path), name)
     command = [*map(os.fsencode, TRAIN), b"--epochs", b"1", b"--out", folder]
     environment = {**_environment(), "LC_ALL": locale}
-    report = [sys.executable, "-m", "scalednl", "report", str(tmp_path)]
+    page = str(tmp_path / "report.html")
+    report = [sys.executable, "-m", "scalednl", "report", str(tmp_path), "--out", page]
     for arguments in (command, report):
         ended = subprocess.run(arguments, env=environment, capture_output=True, timeout=240)
         assert ended.returncode == 0, ended.stderr
