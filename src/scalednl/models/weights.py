@@ -1,20 +1,25 @@
 """A network in one file: safetensors weights, and in their header how to make the network again."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from scalednl.config import ModelConfig
 from scalednl.files import replacing
 from scalednl.models.registry import create_model
 from scalednl.models.residual import ResidualNetwork
-from scalednl.safetensors_file import save_tensors
+from scalednl.networks import network_shape
+from scalednl.safetensors_file import open_tensors, save_tensors
 
 KEY = "scalednl"
 FORMAT = 1
+LONGEST = 300
+"""Letters of an error that may quote a file"""
+UNUSABLE = (KeyError, TypeError, ValueError, RuntimeError, OverflowError)
+"""What a header of any content leads to; RecursionError is a RuntimeError"""
 
 
 def save_model(model: ResidualNetwork, path: str | Path) -> None:
@@ -34,13 +39,16 @@ def save_model(model: ResidualNetwork, path: str | Path) -> None:
 
 
 def load_model(path: str | Path, device: str | torch.device = "cpu") -> ResidualNetwork:
-    """The network in a file of `save_model`, in evaluation mode."""
+    """The network in a file of `save_model`, in evaluation mode.
+
+    It is made only if the tensors in the file fit what the header describes.
+    """
     weights, config = read_weights(path, device)
     try:
-        model = create_model(config.name, config.num_classes, config.blocks, config.position)
-        model.to(device).load_state_dict(weights)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{path} cannot be loaded: {error}") from error
+        model = _make(config).to(device)
+        model.load_state_dict(weights)
+    except UNUSABLE as error:
+        raise ValueError(f"{path} cannot be loaded: {_short(error)}") from error
     return model.eval()
 
 
@@ -51,23 +59,58 @@ def read_weights(
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"{path} is not there")
-    try:
-        with safe_open(path, framework="pt", device=str(device)) as file:
-            header = (file.metadata() or {}).get(KEY)
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as error:
+    with open_tensors(path, device) as file:
+        header = (file.metadata() or {}).get(KEY)
+        if header is None:
+            raise ValueError(
+                f"{path} holds weights but not the network they belong to: load_model takes files "
+                "of save_model; use load_state_dict for others"
+            )
+        names = list(file.keys())
+        try:
+            config = _config(header)
+            _check_shapes(config, {name: tuple(file.get_slice(name).get_shape()) for name in names})
+        except UNUSABLE as error:
+            raise ValueError(f"{path} cannot be loaded: {_short(error)}") from error
+        return {name: file.get_tensor(name) for name in names}, config
+
+
+def _config(header: str) -> ModelConfig:
+    found = json.loads(header)
+    if found["format"] != FORMAT:
+        raise ValueError(f"its format is {found['format']}, and this version reads {FORMAT}")
+    return ModelConfig.from_dict(found["model"])
+
+
+def _make(config: ModelConfig) -> ResidualNetwork:
+    return create_model(config.name, config.num_classes, config.blocks, config.position)
+
+
+def _check_shapes(config: ModelConfig, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise unless these are the tensors of the network, of which nothing is allocated.
+
+    Every block has a tensor at least, so no more blocks are made than the file has tensors.
+    """
+    count = 0 if config.blocks is None else config.blocks.count
+    blocks = sum(network_shape(config.name).depths) + count
+    if blocks > len(shapes):
         raise ValueError(
-            f"{path} is not a complete safetensors file ({error}): was its download cut off?"
-        ) from None
-    if header is None:
-        raise ValueError(
-            f"{path} holds weights but not the network they belong to: load_model takes files of "
-            "save_model; use load_state_dict for others"
+            f"its header describes {config.name} with {count} non-local blocks, {blocks} blocks in "
+            f"all, but the file contains {len(shapes)} tensors"
         )
-    try:
-        found = json.loads(header)
-        if found["format"] != FORMAT:
-            raise ValueError(f"its format is {found['format']}, and this version reads {FORMAT}")
-        return weights, ModelConfig.from_dict(found["model"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} cannot be loaded: {error}") from error
+    with torch.device("meta"):
+        expected = {name: tuple(value.shape) for name, value in _make(config).state_dict().items()}
+    for name in sorted(expected.keys() | shapes.keys()):
+        wanted, seen = expected.get(name, "nothing"), shapes.get(name, "nothing")
+        if wanted != seen:
+            raise ValueError(
+                f"its header describes {config.name} with {config.num_classes} classes and {count} "
+                f"non-local blocks, in which {name} is {wanted}; in the file it is {seen}"
+            )
+
+
+def _short(error: Exception) -> str:
+    """The start of an error's first line, which may quote the file."""
+    lines = (str(error) or type(error).__name__).splitlines()
+    clean = "".join(letter if letter.isprintable() else "?" for letter in lines[0][:LONGEST])
+    return clean if len(lines[0]) <= LONGEST else f"{clean} ..."
