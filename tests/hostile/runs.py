@@ -21,9 +21,18 @@ FILES = (
 )
 MAKES_DAMAGED = ("config.json", "result.json", "epochs.jsonl")
 """Files without which a run cannot be shown"""
+
+
+def _nested_object(depth: int) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
 ODD: tuple[Any, ...] = (
     *(None, True, -1, 10**400, 10**18, 1e308, 5, "", "0", "\ud800", "a\0b", "<b>|", "x" * 10**5),
-    *([], {}, [["x"]], {"a": {"b": []}}),
+    *([], {}, [["x"]], {"a": {"b": []}}, _nested_object(600)),
 )
 Attack = Callable[[Path, Path], None]
 """Changes a run; the second path is a folder outside, with secrets"""
@@ -109,6 +118,12 @@ CONTENTS: dict[str, bytes] = {
     "digits": _filled(b'{"schema":1,"seconds":', b"9", b"}"),
 }
 """What takes the place of a file's content"""
+
+
+def _written(content: bytes, path: Path, _: Path) -> None:
+    path.write_bytes(content)
+
+
 KINDS: dict[str, Callable[[Path, Path], object]] = {
     "pipe": lambda path, _: os.mkfifo(path),
     "socket": lambda path, _: _socket(path),
@@ -120,10 +135,7 @@ KINDS: dict[str, Callable[[Path, Path], object]] = {
     "self": lambda path, _: path.symlink_to(path.name),
     "link-out": lambda path, other: path.symlink_to(other),
     "memory": lambda path, _: path.symlink_to("/proc/self/mem"),
-    **{
-        name: lambda path, _, content=content: path.write_bytes(content)
-        for name, content in CONTENTS.items()
-    },
+    **{name: partial(_written, content) for name, content in CONTENTS.items()},
 }
 """What takes the place of a file"""
 

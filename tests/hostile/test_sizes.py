@@ -62,7 +62,6 @@ def safetensors(header: bytes, data: bytes = b"", length: int | None = None) -> 
 
 
 ONE = {"weight": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}
-BLOCK = {"heads": 4}
 
 
 def described(tensors: dict[str, Any] = ONE, data: bytes = bytes(8), **model: Any) -> bytes:
@@ -213,9 +212,7 @@ PHOTOS: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("name", PHOTOS)
-def test_pictures_of_strangers(
-    server: Attacked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_pictures_of_strangers(server: Attacked, tmp_path: Path, name: str) -> None:
     """Pictures that claim to be huge, and files that are none, are refused before decoding."""
     content, said = PHOTOS[name]
     (tmp_path / name).write_bytes(content)
@@ -270,12 +267,12 @@ def test_predictions_of_strangers(server: Attacked, tmp_path: Path, name: str) -
     assert "predictions.npy is damaged" in _refused(server, "predictions", tmp_path).said
 
 
-def _tar(name: str, size: int, kind: bytes = tarfile.REGTYPE, **pax: str) -> bytes:
+def _tar(name: str, size: int, **pax: str) -> bytes:
     """A tar with one member of zeros."""
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
         info = tarfile.TarInfo(name)
-        info.size, info.type, info.pax_headers = size, kind, pax
+        info.size, info.pax_headers = size, pax
         archive.addfile(info, io.BytesIO(bytes(size)))
     return file.getvalue()
 
@@ -299,11 +296,6 @@ def _overlapping() -> bytes:
                 setattr(copied, field, getattr(first, field))
             archive.filelist.append(copied)
     return file.getvalue()
-
-
-def _bomb_png() -> bytes:
-    raw = zlib.compress(bytes((1 + 3 * 1024) * 50_000))
-    return _png(1024, 50_000).replace(zlib.compress(bytes(1000)), raw)
 
 
 SPARSE = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": str(10**9)}

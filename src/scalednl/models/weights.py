@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
 from pathlib import Path
 
 import torch
@@ -16,6 +18,10 @@ from scalednl.safetensors_file import open_tensors, save_tensors
 
 KEY = "scalednl"
 FORMAT = 1
+FIRST = "stack.0."
+"""Where the tensors of the first block of a stack are"""
+SMALLEST_BLOCK = 3000
+"""Numbers in the smallest residual block are more than these"""
 LONGEST = 300
 """Letters of an error that may quote a file"""
 UNUSABLE = (KeyError, TypeError, ValueError, RuntimeError, OverflowError)
@@ -89,24 +95,35 @@ def _make(config: ModelConfig) -> ResidualNetwork:
 def _check_shapes(config: ModelConfig, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Raise unless these are the tensors of the network, of which nothing is allocated.
 
-    Every block has a tensor at least, so no more blocks are made than the file has tensors.
+    First its size is compared with the file's: a network of a billion blocks is never made.
     """
     count = 0 if config.blocks is None else config.blocks.count
-    blocks = sum(network_shape(config.name).depths) + count
-    if blocks > len(shapes):
-        raise ValueError(
-            f"its header describes {config.name} with {count} non-local blocks, {blocks} blocks in "
-            f"all, but the file contains {len(shapes)} tensors"
-        )
-    with torch.device("meta"):
-        expected = {name: tuple(value.shape) for name, value in _make(config).state_dict().items()}
+    depth = sum(network_shape(config.name).depths)
+    numbers = sum(prod(shape) for shape in shapes.values())
+    described = (
+        f"its header describes {config.name} with {config.num_classes} classes and {count} "
+        "non-local blocks"
+    )
+    if depth + count > len(shapes) or depth * SMALLEST_BLOCK > numbers:
+        raise ValueError(f"{described}, but it has {len(shapes)} tensors of {numbers} numbers")
+    expected = _shapes(config)
     for name in sorted(expected.keys() | shapes.keys()):
-        wanted, seen = expected.get(name, "nothing"), shapes.get(name, "nothing")
+        wanted, seen = expected.get(name, "missing"), shapes.get(name, "missing")
         if wanted != seen:
-            raise ValueError(
-                f"its header describes {config.name} with {config.num_classes} classes and {count} "
-                f"non-local blocks, in which {name} is {wanted}; in the file it is {seen}"
-            )
+            raise ValueError(f"{described}, in which {name} is {wanted}; in the file it is {seen}")
+
+
+def _shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of a network's tensors. Blocks of the stack are equal: one is made."""
+    count = 0 if config.blocks is None else config.blocks.count
+    if config.blocks is not None and count:
+        config = replace(config, blocks=replace(config.blocks, count=1))
+    with torch.device("meta"):
+        made = {name: tuple(value.shape) for name, value in _make(config).state_dict().items()}
+    first = {name: made.pop(name) for name in list(made) if name.startswith(FIRST)}
+    for index in range(count):
+        made |= {name.replace("0", str(index), 1): shape for name, shape in first.items()}
+    return made
 
 
 def _short(error: Exception) -> str:

@@ -252,7 +252,8 @@ class RunFolder:
         except FileNotFoundError:
             return None
         except (ValueError, EOFError, SyntaxError, MemoryError, RecursionError) as error:
-            raise CommandError(f"{path} is damaged: {error}") from error
+            first = str(error).partition("\n")[0] or type(error).__name__
+            raise CommandError(f"{path} is damaged: {first}") from error
 
     def write_result(self, result: Result) -> None:
         """Write how far it came, and what came out."""
