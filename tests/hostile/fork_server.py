@@ -16,7 +16,7 @@ from pathlib import Path
 
 from scalednl.errors import CommandError
 
-WALL_SECONDS = 60
+WALL_SECONDS = 240
 """After which a process that waits for something is ended"""
 CPU_SECONDS = 20
 ADDRESS_SPACE = 6 << 30
