@@ -80,12 +80,14 @@ def _needed(source: Path, limit_of: LimitOf) -> Iterator[tuple[str, bytes]]:
         if limit is None:
             continue
         count, total = count + 1, total + size
+        if count > MAX_MEMBERS or total > MAX_TOTAL:
+            raise DataError(f"{source} {TOO_LARGE}")
         if size > limit:
             raise DataError(
                 f"{source}: {name} has {size:,} bytes, and at most {limit:,} are possible: it is "
                 "another file with this name"
             )
-        if count > MAX_MEMBERS or total > most:
+        if total > most:
             raise DataError(f"{source} {TOO_LARGE}")
         content = read()
         if len(content) != size:
