@@ -12,7 +12,8 @@ help:
 	@echo "make test    set up, then run every test"
 	@echo "make check   set up, then format check, lint, types and every test"
 	@echo "make floor   set up $(FLOOR_VENV), then test the library with the oldest versions (15 minutes)"
-	@echo "make soak    set up, then kill a training 20 times and workers of 200 runs (10 minutes)"
+	@echo "make soak    set up, then kill a training 20 times and workers of 200 runs, and read"
+	@echo "             some 3,000 hostile files (15 minutes)"
 	@echo "make bench   set up, then run every benchmark and judge the project's goals (25 minutes)"
 	@echo "make results write the page, tables and figures of results/ from its records"
 	@echo "make format  rewrite the code in the house's format"
@@ -97,6 +98,7 @@ soak: setup
 	SCALEDNL_KILLS=20 $(BIN)/python -m pytest tests/lab/training/test_processes.py
 	SCALEDNL_ATTACKS=204 $(BIN)/python -m pytest tests/lab/training/test_attacks.py
 	SCALEDNL_RAY_RUNS=200 $(BIN)/python -m pytest tests/lab/sweep/test_engine_ray.py
+	SCALEDNL_HOSTILE=1 $(BIN)/python -m pytest tests/hostile
 
 format: setup
 	$(BIN)/ruff format .

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from scalednl.errors import CommandError, UsageError
-from scalednl.files import replacing, sha256_of, write_json, write_text, writing_to
+from scalednl.files import (
+    read_bytes,
+    replacing,
+    sha256_of,
+    write_json,
+    write_text,
+    writing_to,
+)
 
 
 def test_a_file_is_replaced_when_all_is_written(tmp_path: Path) -> None:
@@ -75,3 +82,30 @@ def test_the_sum_is_sha256(tmp_path: Path) -> None:
     """That of no bytes is known."""
     (tmp_path / "a").touch()
     assert sha256_of(tmp_path / "a").startswith("e3b0c44298fc1c149afbf4c8996fb924")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "loop", "folder", "nul", "large", "link"])
+def test_only_regular_files_of_a_folder_are_read(tmp_path: Path, kind: str) -> None:
+    """All else is refused at once in a sentence; links inside the folder are followed."""
+    folder, path = tmp_path / "folder", tmp_path / "folder" / "file"
+    folder.mkdir()
+    (tmp_path / "outside").write_bytes(b"secret")
+    (folder / "inside").write_bytes(b"12345")
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "nul":
+        path = folder / "a\0b"
+    elif kind == "large":
+        path.write_bytes(b"123456")
+    else:
+        path.symlink_to({"device": "/dev/zero", "loop": "file", "link": "../outside"}[kind])
+    with pytest.raises(CommandError) as caught:
+        read_bytes(path, 5, top=folder)
+    assert "secret" not in str(caught.value)
+    (folder / "other").symlink_to("inside")
+    (tmp_path / "linked").symlink_to(folder)
+    assert read_bytes(tmp_path / "linked" / "other", 5, top=tmp_path / "linked") == b"12345"
+    with pytest.raises(FileNotFoundError):
+        read_bytes(folder / "missing", 5, top=folder)

@@ -26,8 +26,8 @@ ACROSS_MODULES = {
     *("lab/training/test_attacks", "lab/training/test_processes"),
 }
 """Claims about several modules together, beside them"""
-OTHER_FOLDERS = ("benchmarks", "peers", "traced")
-"""Tests of benchmarks/, comparisons with other packages, and what must run without shape checks"""
+OTHER_FOLDERS = ("benchmarks", "hostile", "peers", "traced")
+"""Tests of benchmarks/, attacks, comparisons with other packages, what runs without shape checks"""
 
 
 def _modules() -> set[str]:

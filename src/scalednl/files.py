@@ -1,13 +1,17 @@
-"""Files that are complete or absent: written under another name, flushed, then renamed."""
+"""Files that are complete or absent: written under another name, flushed, then renamed.
+
+Files of strangers are read only if they are regular ones, and no larger than they can be.
+"""
 
 import errno
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from scalednl.errors import CommandError
 
@@ -58,6 +62,49 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Replace a file by readable, strict JSON: a NaN is an error here, not in the reader."""
     write_text(path, json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def read_bytes(path: Path, largest: int, top: Path | None = None) -> bytes:
+    """The content of a regular file of at most `largest` bytes: see `regular_file`."""
+    with regular_file(path, top) as (file, size):
+        if size > largest:
+            raise CommandError(f"{path} has {size:,} bytes (limit {largest:,})")
+        return file.read(largest)
+
+
+@contextmanager
+def regular_file(path: Path, top: Path | None = None) -> Iterator[tuple[BinaryIO, int]]:
+    """A regular file that is open for reading, and its size.
+
+    Pipes, devices and folders are refused, and never waited for. With `top`, so are links that lead
+    out of that folder. Raises `FileNotFoundError` if there is no file, else `CommandError`.
+    """
+    try:
+        if top is not None and not is_inside(path, top):
+            raise CommandError(f"{path} is a link out of the folder: copy the file instead")
+        with open(path, "rb", opener=_open) as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise CommandError(f"{path} is not a regular file")
+            yield file, found.st_size
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise CommandError(f"{path} cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        # A name that no file can have, such as one with a NUL in it.
+        raise CommandError(f"{path} cannot be read: {error}") from error
+
+
+def is_inside(path: Path, top: Path) -> bool:
+    """Whether a path is in a folder or is the folder itself, wherever links on the way lead."""
+    real, folder = os.path.realpath(path), os.path.realpath(top)
+    return os.path.commonpath([real, folder]) == folder
+
+
+def _open(path: str, flags: int) -> int:
+    """Open without waiting: a pipe would wait for its writer."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def sha256_of(path: Path) -> str:

@@ -89,7 +89,9 @@ def check_heads(embed_channels: int, heads: int) -> None:
     """Raise unless `heads` divides `embed_channels`."""
     check_positive("heads", heads)
     if embed_channels % heads:
-        divisors = [n for n in range(1, embed_channels + 1) if embed_channels % n == 0]
+        # A file may name any number; of a large one, the divisors that anybody would use.
+        tried = range(1, min(embed_channels, 4096) + 1)
+        divisors = [n for n in tried if embed_channels % n == 0]
         raise ValueError(
             f"heads={heads} does not divide embed_channels={embed_channels}: "
             f"use one of {_listed(divisors)}"

@@ -1,15 +1,23 @@
-"""Writing the safetensors format: a length, a JSON header, then the bytes of every tensor.
+"""The safetensors format: a length, a JSON header, then the bytes of every tensor.
 
+Its reader compares the header with the size of the file, but takes headers of 100 MB.
 `safetensors.torch.save_file` needs NumPy, which the base install leaves out, and reports a full
 disk as an error of its own.
 """
 
 import ctypes
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
+
+LARGEST_HEADER = 4 << 20
+"""Bytes; that of a network of a thousand layers has a tenth of it"""
 
 NAMES = {
     torch.float64: "F64",
@@ -21,6 +29,22 @@ NAMES = {
     torch.uint8: "U8",
     torch.bool: "BOOL",
 }
+
+
+@contextmanager
+def open_tensors(path: Path, device: str | torch.device = "cpu") -> Iterator[Any]:
+    """The open file; what is no safetensors file, or has a header too large, is a ValueError."""
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+        if LARGEST_HEADER < length <= path.stat().st_size:
+            raise ValueError(f"{path} has a header of {length:,} bytes (limit {LARGEST_HEADER:,})")
+        with safe_open(path, framework="pt", device=str(device)) as tensors:
+            yield tensors
+    except SafetensorError as error:
+        raise ValueError(
+            f"{path} is not a complete safetensors file ({error}): was its download cut off?"
+        ) from None
 
 
 def save_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str]) -> None:

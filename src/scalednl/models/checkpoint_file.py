@@ -1,14 +1,17 @@
 """The tensors in what training scripts save: files, wrappers around the weights, prefixes."""
 
 import argparse
+import mmap
 import pickle
+import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
 from torch import Tensor, nn
+
+from scalednl.safetensors_file import open_tensors
 
 Checkpoint = str | Path | Mapping[str, Any]
 WRAPPERS = (
@@ -17,6 +20,8 @@ WRAPPERS = (
 )
 """Keys under which scripts keep the weights; averaged ones are taken where there are no others"""
 COMPILED = "_orig_mod"
+RESERVES = b"\nbytearray\n"
+"""In a pickle, the one call that weights_only allows that fills all the memory it asks for"""
 
 
 def read_checkpoint(checkpoint: Checkpoint) -> dict[str, Tensor]:
@@ -24,7 +29,10 @@ def read_checkpoint(checkpoint: Checkpoint) -> dict[str, Tensor]:
     what = "the checkpoint"
     if isinstance(checkpoint, (str, Path)):
         what, checkpoint = str(checkpoint), _read_file(Path(checkpoint))
-    state = _unwrap(checkpoint, what)
+    try:
+        state = _unwrap(checkpoint, what)
+    except RecursionError:
+        raise ValueError(f"{what} is nested too deeply, or contains itself") from None
     prefix = shared_prefix(state)
     return {canonical(key, prefix): value for key, value in state.items()}
 
@@ -53,8 +61,9 @@ def _read_file(path: Path) -> Any:
         raise ValueError(f"there is no file {path}")
     try:
         if path.suffix == ".safetensors":
-            with safe_open(path, framework="pt") as file:
+            with open_tensors(path) as file:
                 return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        _check_claims(path)
         with torch.serialization.safe_globals(_harmless_classes()):
             return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
@@ -65,6 +74,23 @@ def _read_file(path: Path) -> Any:
         ) from None
     except Exception as error:  # a reader given any file raises anything
         raise ValueError(f"{path} cannot be read as a checkpoint ({_reason(error)})") from error
+
+
+def _check_claims(path: Path) -> None:
+    """Raise if a file of torch.save would take more memory than it has bytes: torch does not."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            parts, size = archive.infolist(), path.stat().st_size
+            total = sum(part.file_size for part in parts)
+            if total > size:
+                raise ValueError(f"it has {size:,} bytes, and its parts claim to have {total:,}")
+            pickles = [part for part in parts if part.filename.endswith(".pkl")]
+            found = any(RESERVES in archive.read(part) for part in pickles)
+    else:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            found = text.find(RESERVES) >= 0
+    if found:
+        raise ValueError("it contains a bytearray, which may reserve any amount of memory")
 
 
 def _harmless_classes() -> list[Any]:

@@ -1,20 +1,31 @@
 """A network in one file: safetensors weights, and in their header how to make the network again."""
 
 import json
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from scalednl.config import ModelConfig
 from scalednl.files import replacing
 from scalednl.models.registry import create_model
 from scalednl.models.residual import ResidualNetwork
-from scalednl.safetensors_file import save_tensors
+from scalednl.networks import network_shape
+from scalednl.safetensors_file import open_tensors, save_tensors
 
 KEY = "scalednl"
 FORMAT = 1
+FIRST = "stack.0."
+"""Where the tensors of the first block of a stack are"""
+SMALLEST_BLOCK = 3000
+"""Numbers in the smallest residual block are more than these"""
+LONGEST = 300
+"""Letters of an error that may quote a file"""
+UNUSABLE = (KeyError, TypeError, ValueError, RuntimeError, OverflowError)
+"""What a header of any content leads to; RecursionError is a RuntimeError"""
 
 
 def save_model(model: ResidualNetwork, path: str | Path) -> None:
@@ -34,15 +45,16 @@ def save_model(model: ResidualNetwork, path: str | Path) -> None:
 
 
 def load_model(path: str | Path, device: str | torch.device = "cpu") -> ResidualNetwork:
-    """The network in a file of `save_model`, in evaluation mode."""
+    """The network in a file of `save_model`, in evaluation mode.
+
+    It is made only if the tensors in the file fit what the header describes.
+    """
     weights, config = read_weights(path, device)
     try:
-        model = create_model(
-            config.name, config.num_classes, config.blocks, config.position, config.dropout
-        )
-        model.to(device).load_state_dict(weights)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{path} cannot be loaded: {error}") from error
+        model = _make(config).to(device)
+        model.load_state_dict(weights)
+    except UNUSABLE as error:
+        raise ValueError(f"{path} cannot be loaded: {_short(error)}") from error
     return model.eval()
 
 
@@ -53,23 +65,71 @@ def read_weights(
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"{path} is not there")
-    try:
-        with safe_open(path, framework="pt", device=str(device)) as file:
-            header = (file.metadata() or {}).get(KEY)
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as error:
-        raise ValueError(
-            f"{path} is not a complete safetensors file ({error}): was its download cut off?"
-        ) from None
-    if header is None:
-        raise ValueError(
-            f"{path} holds weights but not the network they belong to: load_model takes files of "
-            "save_model; use load_state_dict for others"
-        )
-    try:
-        found = json.loads(header)
-        if found["format"] != FORMAT:
-            raise ValueError(f"its format is {found['format']}, and this version reads {FORMAT}")
-        return weights, ModelConfig.from_dict(found["model"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} cannot be loaded: {error}") from error
+    with open_tensors(path, device) as file:
+        header = (file.metadata() or {}).get(KEY)
+        if header is None:
+            raise ValueError(
+                f"{path} holds weights but not the network they belong to: load_model takes files "
+                "of save_model; use load_state_dict for others"
+            )
+        names = list(file.keys())
+        try:
+            config = _config(header)
+            _check_shapes(config, {name: tuple(file.get_slice(name).get_shape()) for name in names})
+        except UNUSABLE as error:
+            raise ValueError(f"{path} cannot be loaded: {_short(error)}") from error
+        return {name: file.get_tensor(name) for name in names}, config
+
+
+def _config(header: str) -> ModelConfig:
+    found = json.loads(header)
+    if found["format"] != FORMAT:
+        raise ValueError(f"its format is {found['format']}, and this version reads {FORMAT}")
+    return ModelConfig.from_dict(found["model"])
+
+
+def _make(config: ModelConfig) -> ResidualNetwork:
+    return create_model(
+        config.name, config.num_classes, config.blocks, config.position, config.dropout
+    )
+
+
+def _check_shapes(config: ModelConfig, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise unless these are the tensors of the network, of which nothing is allocated.
+
+    First its size is compared with the file's: a network of a billion blocks is never made.
+    """
+    count = 0 if config.blocks is None else config.blocks.count
+    depth = sum(network_shape(config.name).depths)
+    numbers = sum(prod(shape) for shape in shapes.values())
+    described = (
+        f"its header describes {config.name} with {config.num_classes} classes and {count} "
+        "non-local blocks"
+    )
+    if depth + count > len(shapes) or depth * SMALLEST_BLOCK > numbers:
+        raise ValueError(f"{described}, but it has {len(shapes)} tensors of {numbers} numbers")
+    expected = _shapes(config)
+    for name in sorted(expected.keys() | shapes.keys()):
+        wanted, seen = expected.get(name, "missing"), shapes.get(name, "missing")
+        if wanted != seen:
+            raise ValueError(f"{described}, in which {name} is {wanted}; in the file it is {seen}")
+
+
+def _shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of a network's tensors. Blocks of the stack are equal: one is made."""
+    count = 0 if config.blocks is None else config.blocks.count
+    if config.blocks is not None and count:
+        config = replace(config, blocks=replace(config.blocks, count=1))
+    with torch.device("meta"):
+        made = {name: tuple(value.shape) for name, value in _make(config).state_dict().items()}
+    first = {name: made.pop(name) for name in list(made) if name.startswith(FIRST)}
+    for index in range(count):
+        made |= {name.replace("0", str(index), 1): shape for name, shape in first.items()}
+    return made
+
+
+def _short(error: Exception) -> str:
+    """The start of an error's first line, which may quote the file."""
+    lines = (str(error) or type(error).__name__).splitlines()
+    clean = "".join(letter if letter.isprintable() else "?" for letter in lines[0][:LONGEST])
+    return clean if len(lines[0]) <= LONGEST else f"{clean} ..."

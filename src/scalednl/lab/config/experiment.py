@@ -143,13 +143,13 @@ class Experiment:
         if missing:
             raise ValueError(f"{missing[0]} is missing")
         # Older files hold options of `pairs` for every data set.
-        unused = GENERATED.keys() - {values.get("data")}
+        unused = [name for name in GENERATED if name != values["data"]]
         used = _moved({name: value for name, value in values.items() if name not in unused})
-        given = _flat(used)
-        large = [n for n, value in given.items() if isinstance(value, int) and abs(value) >= 2**63]
-        if large:
-            raise ValueError(f"{large[0]} is too large")
         try:
+            given = _flat(used)
+            large = [n for n, v in given.items() if isinstance(v, int) and abs(v) >= 2**63]
+            if large:
+                raise ValueError(f"{large[0]} is too large")
             found = msgspec.convert(used, cls)
         except (CommandError, msgspec.MsgspecError, RecursionError) as error:
             raise ValueError(str(error)) from error

@@ -1,6 +1,7 @@
 """Files of archives and folders, read into memory without unpacking anything to disk.
 
-Sizes are checked before a byte is read, so that a hostile archive cannot exhaust the memory.
+Sizes are checked before a byte is read, against limits and against the size of the archive, so that
+a hostile one cannot exhaust the memory. Of a folder, links that lead out are not followed.
 """
 
 import bz2
@@ -21,9 +22,14 @@ from scalednl.lab.data.errors import DataError
 MAX_MEMBERS = 400_000
 MAX_TOTAL = 2**31
 """Bytes of all needed files together; the largest real data set has 0.3 GB"""
-MAX_READ = 2**28
-"""Bytes of a member, or of a header before one"""
-TOO_LARGE = "is larger than any known data set (limit 2 GiB)"
+MAX_GROWTH, SPARE = 20, 2**25
+"""How many times its own size an archive may become, and bytes beside; images are compressed"""
+MAX_HEADER = 2**20
+"""Bytes of a header before a member"""
+TOO_LARGE = (
+    "is larger than any known data set (limit 2 GiB, or "
+    f"{SPARE >> 20} MiB and {MAX_GROWTH} times the archive)"
+)
 COMPRESSIONS: dict[bytes, Callable[..., Any]] = {
     b"\x1f\x8b": gzip.open,
     b"\xfd7zXZ\x00": lzma.open,
@@ -68,6 +74,7 @@ def _needed(source: Path, limit_of: LimitOf) -> Iterator[tuple[str, bytes]]:
     is_zip = source.is_file() and zipfile.is_zipfile(source)
     members = _folder_members if source.is_dir() else _zip_members if is_zip else _tar_members
     count = total = 0
+    most = MAX_TOTAL if source.is_dir() else _largest(source)
     for name, size, read in members(source):
         limit = limit_of(name)
         if limit is None:
@@ -80,10 +87,17 @@ def _needed(source: Path, limit_of: LimitOf) -> Iterator[tuple[str, bytes]]:
                 f"{source}: {name} has {size:,} bytes, and at most {limit:,} are possible: it is "
                 "another file with this name"
             )
+        if total > most:
+            raise DataError(f"{source} {TOO_LARGE}")
         content = read()
         if len(content) != size:
             raise EOFError(f"{name} does not have the size that the archive states")
         yield name, content
+
+
+def _largest(archive: Path) -> int:
+    """Bytes that the content of an archive may have."""
+    return min(MAX_TOTAL, MAX_GROWTH * archive.stat().st_size + SPARE)
 
 
 def _folder_members(folder: Path) -> Iterator[Member]:
@@ -119,7 +133,12 @@ def _read_zipped(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
 
 
 def _tar_members(source: Path) -> Iterator[Member]:
-    with _open_tar(source) as file, tarfile.open(fileobj=_Bounded(file), mode="r:") as archive:
+    with _open_tar(source) as file:
+        yield from _members_inside(_Bounded(file, _largest(source)))
+
+
+def _members_inside(file: "_Bounded") -> Iterator[Member]:
+    with tarfile.open(fileobj=file, mode="r:") as archive:
         for member in archive:
             # tarfile keeps all members that it has seen.
             archive.members.clear()  # type: ignore[attr-defined]
@@ -127,24 +146,33 @@ def _tar_members(source: Path) -> Iterator[Member]:
                 raise tarfile.ReadError("a member is sparse or has a negative size")
             content = archive.extractfile(member) if member.isreg() else None
             if content is not None:
-                yield member.name, member.size, content.read
+                yield member.name, member.size, partial(_read_member, file, content.read)
+
+
+def _read_member(file: "_Bounded", read: Callable[[], bytes]) -> bytes:
+    file.most = file.end
+    try:
+        return read()
+    finally:
+        file.most = MAX_HEADER
 
 
 class _Bounded(io.BufferedIOBase):
     """A tar file of limited length: tarfile reads headers completely, whatever size they claim."""
 
-    def __init__(self, file: io.BufferedIOBase) -> None:
+    def __init__(self, file: io.BufferedIOBase, end: int) -> None:
         self._file, self.tell = file, file.tell  # type: ignore[method-assign]
+        self.end, self.most = end, MAX_HEADER
 
     def seek(self, offset: int, whence: int = 0) -> int:
         """Move to a byte, past the content of files that are not needed."""
-        if offset > MAX_TOTAL:
+        if offset > self.end:
             raise tarfile.ReadError(f"it {TOO_LARGE}")
         return self._file.seek(offset, whence)
 
     def read(self, size: int | None = -1) -> bytes:
         """The next bytes."""
-        if size is None or not 0 <= size <= MAX_READ or self.tell() + size > MAX_TOTAL:
+        if size is None or not 0 <= size <= self.most or self.tell() + size > self.end:
             raise tarfile.ReadError(f"it {TOO_LARGE}")
         return self._file.read(size)
 

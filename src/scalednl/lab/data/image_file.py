@@ -9,6 +9,9 @@ from PIL import Image
 from scalednl.lab.data.errors import DataError
 from scalednl.lab.data.splits import Bytes
 
+MAX_GROWTH = 50
+"""Pixels per byte of a file; natural images have about one"""
+
 
 def read_picture(content: bytes, kind: str, name: str, width: int, heights: range) -> Bytes:
     """The RGB pixels of a JPEG or PNG, refused before decoding if it has not the right size."""
@@ -18,11 +21,14 @@ def read_picture(content: bytes, kind: str, name: str, width: int, heights: rang
             warnings.simplefilter("ignore")
             with Image.open(io.BytesIO(content), formats=[kind]) as image:
                 size = image.size
-                pixels = (
-                    np.asarray(image.convert("RGB"))
-                    if size[0] == width and size[1] in heights
-                    else None
-                )
+                fits = size[0] == width and size[1] in heights
+                if fits and size[0] * size[1] > MAX_GROWTH * len(content):
+                    raise DataError(
+                        f"{name} claims {size[0]} x {size[1]} pixels in {len(content):,} bytes"
+                    )
+                pixels = np.asarray(image.convert("RGB")) if fits else None
+    except DataError:
+        raise
     except Exception as error:
         # Pillow raises errors of many kinds for damaged images, and for ones that claim to be huge.
         raise DataError(f"{name} is not a valid {kind} image: download it again") from error

@@ -21,10 +21,16 @@ from scalednl.lab.stats import Summary
 SCHEMA = 2
 """1 had other scores under some of the same names, and errors on the scored images alone"""
 FILE = "attention.json"
+LARGEST_FILE = 8 << 20
+"""Bytes; with photos and their vectors a record has about 3 MB"""
+MOST = 256
+"""Blocks, scores or ablations of one record; images of an explorer"""
 PNG = b"\x89PNG\r\n\x1a\n"
 Positive = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
 Number = Annotated[float, msgspec.Meta(ge=-1e15, le=1e15)]
-Sizes = Annotated[tuple[Positive, ...], msgspec.Meta(min_length=1)]
+Sizes = Annotated[tuple[Positive, ...], msgspec.Meta(min_length=1, max_length=3)]
+Name = Annotated[str, msgspec.Meta(max_length=200)]
+FEW = msgspec.Meta(max_length=MOST)
 
 
 @dataclass(frozen=True)
@@ -39,11 +45,11 @@ class BlockRecord:
     embed_channels: Positive
     query_size: Sizes
     key_size: Sizes
-    scores: dict[str, Summary]
+    scores: Annotated[dict[Name, Summary], FEW]
     """Over images, of the mean over heads"""
-    head_scores: dict[str, tuple[Number, ...]]
+    head_scores: Annotated[dict[Name, tuple[Number, ...]], FEW]
     """The mean over images of every head"""
-    untrained: dict[str, Summary]
+    untrained: Annotated[dict[Name, Summary], FEW]
 
     def __post_init__(self) -> None:
         if self.untrained.keys() != self.scores.keys():
@@ -73,7 +79,7 @@ class Ablations:
     """Test error in percent with the maps of all blocks replaced."""
 
     images: Count
-    error_pct: dict[str, Percent]
+    error_pct: Annotated[dict[Name, Percent], FEW]
 
 
 @dataclass(frozen=True)
@@ -143,7 +149,7 @@ class ExplorerImage:
 class ExplorerImages:
     """The images of the explorer."""
 
-    images: tuple[ExplorerImage, ...]
+    images: Annotated[tuple[ExplorerImage, ...], FEW]
     left_out: Count = 0
     """Images that would have made the record too large"""
 
@@ -162,7 +168,7 @@ class AttentionRecord:
     position: bool | None
     origin: Origin
     images_scored: Count
-    blocks: Annotated[tuple[BlockRecord, ...], msgspec.Meta(min_length=1)]
+    blocks: Annotated[tuple[BlockRecord, ...], msgspec.Meta(min_length=1, max_length=MOST)]
     untrained: UntrainedStart
     ablations: Ablations | None
     maps: tuple[MapPicture, ...]
@@ -189,9 +195,10 @@ def write_attention(folder: Path, record: AttentionRecord) -> None:
 
 
 def read_attention(folder: Path) -> AttentionRecord | None:
-    """The record in a folder; None if there is none."""
+    """The record in the folder `attention` of a run; None if there is none."""
+    path = folder / FILE
     try:
-        return read_record(folder / FILE, AttentionRecord, schema=SCHEMA)
+        return read_record(path, AttentionRecord, LARGEST_FILE, schema=SCHEMA, top=folder.parent)
     except FileNotFoundError:
         return None
 

@@ -1,6 +1,7 @@
 """Records of benchmarks, for `scalednl bench`, the demo and the report. Imports no torch."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
@@ -9,13 +10,17 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 
 from scalednl.errors import CommandError
+from scalednl.files import is_inside, read_bytes
 from scalednl.lab.records.methods import with_heads
 from scalednl.lab.records.origin import Origin
-from scalednl.lab.records.typed_json import decode_record, read_bytes
+from scalednl.lab.records.typed_json import decode_record
 
 SCHEMA = "scalednl.bench."
+RUN_FILES = ("config.json", "result.json", "failure.json")
 LARGEST_FILE = 1 << 20
 """Bytes; the largest record there is has an eighth of it"""
+FEW, SOME = msgspec.Meta(max_length=1000), msgspec.Meta(min_length=1, max_length=1000)
+"""Rows of a record; the longest there is has a sixth of them"""
 MIN_REPEATS = 5
 """From fewer runs no ratio is computed"""
 BUSY_LOAD, MOST_WAITED = 0.5, 0.05
@@ -132,7 +137,7 @@ class Table3Record(BenchRecord):
 
     KIND = "table3"
     settings: Table3Settings
-    rows: Annotated[tuple[Table3Row, ...], msgspec.Meta(min_length=1)]
+    rows: Annotated[tuple[Table3Row, ...], SOME]
 
 
 @dataclass(frozen=True)
@@ -202,10 +207,10 @@ class ScalingRecord(BenchRecord):
 
     KIND = "scaling"
     settings: ScalingSettings
-    by_side: Annotated[tuple[ScalingPoint, ...], msgspec.Meta(min_length=1)]
-    by_channels: tuple[ScalingPoint, ...] = ()
-    exponents: tuple[Exponent, ...] = ()
-    largest: tuple[LargestMap, ...] = ()
+    by_side: Annotated[tuple[ScalingPoint, ...], SOME]
+    by_channels: Annotated[tuple[ScalingPoint, ...], FEW] = ()
+    exponents: Annotated[tuple[Exponent, ...], FEW] = ()
+    largest: Annotated[tuple[LargestMap, ...], FEW] = ()
     tiles: TiledPass | None = None
 
     def timed(self, method: str, mode: Mode) -> list[tuple[int, Timing]]:
@@ -250,7 +255,7 @@ class OrdersRecord(BenchRecord):
 
     KIND = "orders"
     settings: OrdersSettings
-    rows: Annotated[tuple[OrdersRow, ...], msgspec.Meta(min_length=1)]
+    rows: Annotated[tuple[OrdersRow, ...], SOME]
 
 
 @dataclass(frozen=True)
@@ -277,7 +282,7 @@ class BlocksRecord(BenchRecord):
 
     KIND = "blocks"
     settings: BlocksSettings
-    rows: Annotated[tuple[BlocksRow, ...], msgspec.Meta(min_length=1)]
+    rows: Annotated[tuple[BlocksRow, ...], SOME]
 
 
 Kinds = Mapping[str, type[BenchRecord]]
@@ -309,13 +314,15 @@ def find_bench_records(
 ) -> tuple[list[BenchRecord], list[str]]:
     """The newest record of each kind below the folders, and a sentence per damaged file.
 
-    Full records come before quick ones, and kinds in the order of `kinds`.
+    Full records come before quick ones, and kinds in the order of `kinds`. Links are not followed
+    out of the folders.
     """
     newest: dict[str, BenchRecord] = {}
     damaged = []
-    globs = [sorted(folder.glob(glob)) for folder in folders for glob in ("*.json", "*/*.json")]
-    for path in (path for paths in globs for path in paths):
+    for path, top in (found for folder in folders for found in _json_files(folder)):
         try:
+            if not is_inside(path, top):
+                raise CommandError(f"{path.name} is a link out of the folder: copy the file")
             record = read_bench_record(path, kinds)
         except CommandError as error:
             damaged.append(str(error))
@@ -325,6 +332,16 @@ def find_bench_records(
             if before is None or _rank(record) > _rank(before):
                 newest[record.KIND] = record
     return [newest[kind] for kind in kinds if kind in newest], damaged
+
+
+def _json_files(folder: Path) -> list[tuple[Path, Path]]:
+    """The JSON files in a folder and the folders in it, each with it; not those of runs."""
+    with suppress(OSError):
+        children = [path for path in sorted(folder.iterdir()) if not path.is_symlink()]
+        places = [folder, *(path for path in children if path.is_dir())]
+        globs = [sorted(place.glob("*.json")) for place in places]
+        return [(p, folder) for paths in globs for p in paths if p.name not in RUN_FILES]
+    return []
 
 
 def _rank(record: BenchRecord) -> tuple[bool, str]:

@@ -5,6 +5,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from scalednl.errors import CommandError
+from scalednl.files import regular_file
 from scalednl.lab.records.typed_json import read_record, write_record
 
 SCHEMA = 1
@@ -28,7 +29,7 @@ class Failure:
 def read_failure(path: Path) -> Failure | None:
     """The failure of a run directory; None where there is none that can be read."""
     try:
-        return read_record(path / FAILURE, Failure, schema=SCHEMA)
+        return read_record(path / FAILURE, Failure, schema=SCHEMA, top=path)
     except (FileNotFoundError, CommandError):
         return None
 
@@ -52,10 +53,9 @@ def clear_failure(path: Path) -> None:
 def log_tail(path: Path) -> list[str]:
     """The last lines of a run's log."""
     try:
-        with (path / LOG).open("rb") as file:
-            file.seek(0, 2)
-            file.seek(max(0, file.tell() - 4096))
-            text = file.read().decode("utf-8", "replace")
-    except OSError:
+        with regular_file(path / LOG, path) as (file, size):
+            file.seek(max(0, size - 4096))
+            text = file.read(4096).decode("utf-8", "replace")
+    except (FileNotFoundError, CommandError):
         return []
     return [line for line in text.splitlines() if line.strip()][-TAIL:]

@@ -11,6 +11,7 @@ events.*        TensorBoard
 """
 
 import hashlib
+import io
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -23,14 +24,14 @@ import msgspec
 from filelock import FileLock, Timeout
 
 from scalednl.errors import CommandError
-from scalednl.files import replacing, write_json, write_text, writing_to
+from scalednl.files import read_bytes, replacing, write_json, write_text, writing_to
 from scalednl.lab.config import Experiment
 from scalednl.lab.config.experiment import PRECISIONS
 from scalednl.lab.records.origin import Origin
 from scalednl.lab.records.typed_json import (
+    LARGEST_FILE,
     decode_record,
     plain_values,
-    read_bytes,
     read_record,
     write_record,
 )
@@ -42,11 +43,17 @@ if TYPE_CHECKING:
 SCHEMA = 1
 LOCK_SECONDS = 0.5
 """To wait for the lock of a run directory"""
+MOST_EPOCHS = 20_000
+"""Lines of epochs.jsonl"""
+LARGEST_PREDICTIONS = 64 << 20
+"""Bytes; the largest test set there is has 10,000 images"""
 Status = Literal["running", "interrupted", "diverged", "finished"]
 """What a training writes about itself; `records.runs.State` is what a reader makes of it"""
 Amount = Annotated[float, msgspec.Meta(ge=0, le=1e15)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
 Percent = Annotated[float, msgspec.Meta(ge=0, le=100)]
+FEW = msgspec.Meta(max_length=100_000)
+"""Classes"""
 
 
 @dataclass(frozen=True)
@@ -85,7 +92,7 @@ class Epoch:
     test_loss: float | None = None
     """None, like the errors, where the network was not tested after this epoch"""
     test_error_pct: Percent | None = None
-    class_error_pct: tuple[Percent | None, ...] | None = None
+    class_error_pct: Annotated[tuple[Percent | None, ...], FEW] | None = None
     seconds: Amount = 0.0
     """Of training and testing, up to here"""
     images_per_second: Amount = 0.0
@@ -151,7 +158,7 @@ class BusyError(CommandError):
 
 
 class RunFolder:
-    """Reads and writes the files of a run."""
+    """Reads and writes the files of a run; reads only regular files that are inside of it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -187,7 +194,7 @@ class RunFolder:
     def is_locked(self) -> bool:
         """Whether a process trains here now; asking writes nothing, and many may ask at once."""
         path = self.path / ".lock"
-        if not path.is_file():
+        if path.is_symlink() or not path.is_file():
             return False
         try:
             if sys.platform == "win32":
@@ -212,7 +219,7 @@ class RunFolder:
         """The experiment of this run, and how it was run."""
         path = self.path / "config.json"
         try:
-            found = read_record(path, _ConfigFile, schema=SCHEMA)
+            found = read_record(path, _ConfigFile, schema=SCHEMA, top=self.path)
             # Older files name the precision under `run` alone.
             names = {long: short for short, long in PRECISIONS.items()}
             known = {"precision": names.get(found.run.precision, found.run.precision)}
@@ -229,7 +236,9 @@ class RunFolder:
 
     def config_sum(self) -> str:
         """The checksum of the file that `write_config` wrote."""
-        return hashlib.sha256(read_bytes(self.path / "config.json")).hexdigest()
+        return hashlib.sha256(
+            read_bytes(self.path / "config.json", LARGEST_FILE, self.path)
+        ).hexdigest()
 
     def check_config(self, recorded: str | None) -> None:
         """Raise if config.json is not the one of a checksum; None is that of older records."""
@@ -248,9 +257,11 @@ class RunFolder:
         """The finished epochs."""
         path = self.path / "epochs.jsonl"
         try:
-            lines = read_bytes(path).splitlines()
+            lines = read_bytes(path, LARGEST_FILE, self.path).splitlines()
         except FileNotFoundError:
             return []
+        if len(lines) > MOST_EPOCHS:
+            raise CommandError(f"{path} has {len(lines):,} lines (limit {MOST_EPOCHS:,})")
         return [decode_record(line, Epoch, path, schema=SCHEMA) for line in lines]
 
     def write_predictions(self, predictions: "npt.NDArray[np.integer[Any]]", classes: int) -> None:
@@ -263,15 +274,14 @@ class RunFolder:
 
     def read_predictions(self) -> "npt.NDArray[np.integer[Any]] | None":
         """The predicted classes in the order of the test images; None if none are stored."""
-        import numpy as np
-
         path = self.path / "predictions.npy"
         try:
-            return np.load(path, allow_pickle=False)
+            return _integers(read_bytes(path, LARGEST_PREDICTIONS, self.path))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, EOFError) as error:
-            raise CommandError(f"{path} is damaged: {error}") from error
+        except (ValueError, EOFError, SyntaxError, MemoryError, RecursionError) as error:
+            first = str(error).partition("\n")[0] or type(error).__name__
+            raise CommandError(f"{path} is damaged: {first}") from error
 
     def write_result(self, result: Result) -> None:
         """Write how far it came, and what came out."""
@@ -280,7 +290,7 @@ class RunFolder:
     def read_result(self) -> Result | None:
         """The result; None if there is none yet."""
         try:
-            return read_record(self.path / "result.json", Result, schema=SCHEMA)
+            return read_record(self.path / "result.json", Result, schema=SCHEMA, top=self.path)
         except FileNotFoundError:
             return None
 
@@ -288,6 +298,23 @@ class RunFolder:
 def finished_epochs(path: Path) -> int:
     """How many epochs a run has finished, without decoding them."""
     try:
-        return read_bytes(path / "epochs.jsonl").count(b"\n")
+        return read_bytes(path / "epochs.jsonl", LARGEST_FILE, path).count(b"\n")
     except (FileNotFoundError, CommandError):
         return 0
+
+
+def _integers(content: bytes) -> "npt.NDArray[np.integer[Any]]":
+    """The array in a file of `np.save`, if it is one row of integers as long as the file says."""
+    import numpy as np
+
+    file = io.BytesIO(content)
+    version = np.lib.format.read_magic(file)
+    if version != (1, 0):
+        raise ValueError(f"it is an array of format {version[0]}.{version[1]}, not 1.0")
+    shape, _, kind = np.lib.format.read_array_header_1_0(file)
+    if kind not in (np.uint8, np.uint16) or len(shape) != 1:
+        raise ValueError(f"it has shape {shape} and type {kind}, not one row of bytes or two")
+    if shape[0] * kind.itemsize != len(content) - file.tell():
+        has = len(content) - file.tell()
+        raise ValueError(f"it claims {shape[0]} numbers of {kind}, and has {has:,} bytes of them")
+    return np.frombuffer(content, kind, offset=file.tell()).copy()

@@ -3,12 +3,14 @@
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Literal
 
 from scalednl.errors import CommandError, UsageError
+from scalednl.files import is_inside
 from scalednl.lab.config import Experiment
 from scalednl.lab.records.failure import FAILURE, read_failure
 from scalednl.lab.records.origin import Origin
@@ -18,6 +20,7 @@ State = Literal["waiting", "running", "interrupted", "finished", "diverged", "fa
 """waiting: nothing is there yet; failed: a sweep gave it up; damaged: its files cannot be read"""
 DEPTH = 4
 """Levels of folders that are searched"""
+LINK = "it is a link to another folder, which is not followed: name that folder too"
 LEFTOVERS = ("checkpoints", "result.json", "epochs.jsonl")
 """What may be left of a run whose config is gone"""
 
@@ -105,13 +108,23 @@ def which_counts(runs: Sequence[RunRecord]) -> RunRecord:
 
 
 def find_runs(folders: Sequence[Path]) -> list[RunRecord]:
-    """Every run directory at or below the folders, each once, by name."""
+    """Every run directory at or below the folders, each once, by name.
+
+    A link to a folder outside of them is not followed: it is listed with that reason.
+    """
     places: dict[Path, tuple[Path, Path]] = {}
+    links: dict[Path, tuple[Path, Path]] = {}
     for folder in folders:
         if not folder.is_dir():
             raise UsageError(f"{folder} is not a folder: give run directories, or folders of them")
         for path in _run_folders(folder, DEPTH):
-            places.setdefault(path.resolve(), (path, folder))
+            if path != folder and path.is_symlink():
+                links.setdefault(path.resolve(), (path, folder))
+            else:
+                places.setdefault(path.resolve(), (path, folder))
+    for real, link in links.items():
+        if not any(is_inside(real, folder) for folder in folders):
+            places.setdefault(real, link)
     times = Counter(_name(path, folder) for path, folder in places.values())
     runs: dict[str, RunRecord] = {}
     for path, folder in places.values():
@@ -120,7 +133,8 @@ def find_runs(folders: Sequence[Path]) -> list[RunRecord]:
             name = f"{_text(folder.resolve().name)}/{name}"
         names = (name if number == 1 else f"{name} ({number})" for number in count(1))
         name = next(one for one in names if one not in runs)
-        runs[name] = replace(read_run(path), name=name)
+        is_link = path != folder and path.is_symlink()
+        runs[name] = RunRecord(name, path, "damaged", LINK) if is_link else read_run(path, name)
     return sorted(runs.values(), key=lambda run: run.name)
 
 
@@ -134,24 +148,40 @@ def _text(name: str) -> str:
 
 
 def _run_folders(folder: Path, depth: int) -> Iterator[Path]:
+    """Run directories at or below a folder, and links to folders."""
     try:
-        names = {entry.name: entry for entry in folder.iterdir()}
-        if names.keys() & {"config.json", FAILURE}:
-            yield folder
-            return
-        children = [names[name] for name in sorted(names) if names[name].is_dir()]
+        with os.scandir(folder) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
     except OSError:
         return
-    below = [path for child in children if depth for path in _run_folders(child, depth - 1)]
+    names = {entry.name for entry in found}
+    if names & {"config.json", FAILURE}:
+        yield folder
+        return
+    below = [path for entry in found if depth for path in _in_entry(entry, folder, depth - 1)]
     yield from below
-    if not below and names.keys() & set(LEFTOVERS):
+    if not below and names & set(LEFTOVERS):
         yield folder
 
 
-def read_run(path: Path) -> RunRecord:
-    """A run directory under its own name; whatever is wrong with it becomes a state and a note."""
+def _in_entry(entry: "os.DirEntry[str]", folder: Path, depth: int) -> Iterator[Path]:
+    path = folder / entry.name
+    with suppress(OSError):
+        if not entry.is_dir():
+            return
+        if entry.is_symlink():
+            yield path
+        else:
+            yield from _run_folders(path, depth)
+
+
+def read_run(path: Path, name: str | None = None) -> RunRecord:
+    """A run directory, by default under the folder's name.
+
+    Whatever is wrong with it becomes a state and a note.
+    """
     folder, failure = RunFolder(path), read_failure(path)
-    found = RunRecord(_text(path.name), path, "waiting")
+    found = RunRecord(_text(path.name) if name is None else name, path, "waiting")
     if failure is not None:
         found = replace(found, state="failed", note=failure.message)
     if not folder.exists():

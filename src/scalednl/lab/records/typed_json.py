@@ -1,30 +1,34 @@
 """Typed records in JSON files: one dataclass is what writers write and readers get back."""
 
 import dataclasses
-import os
-import stat
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from scalednl.errors import CommandError
-from scalednl.files import write_json
+from scalednl.files import read_bytes, write_json
 
 Record = TypeVar("Record")
-LARGEST_FILE = 64 << 20
-"""Bytes; a larger file is not one of ours"""
+LARGEST_FILE = 4 << 20
+"""Bytes; a larger file is not one of ours. Values take up to 25 times their letters in memory"""
 
 
 def read_record(
-    path: Path, kind: type[Record], largest: int = LARGEST_FILE, *, schema: int | None = None
+    path: Path,
+    kind: type[Record],
+    largest: int = LARGEST_FILE,
+    *,
+    schema: int | None = None,
+    top: Path | None = None,
 ) -> Record:
     """A JSON file as a record of this type; unknown names are ignored, all else is checked.
 
-    With `schema`, the file must name that version. Raises `FileNotFoundError` if there is no such
-    file, and `CommandError` for anything that is not such a record.
+    With `schema`, the file must name that version; with `top`, links must not lead out of that
+    folder. Raises `FileNotFoundError` if there is no such file, and `CommandError` for anything
+    that is not such a record.
     """
-    return decode_record(read_bytes(path, largest), kind, path, schema=schema)
+    return decode_record(read_bytes(path, largest, top), kind, path, schema=schema)
 
 
 def decode_record(
@@ -44,27 +48,6 @@ def decode_record(
 @dataclasses.dataclass(frozen=True)
 class _Version:
     schema: int | None = None
-
-
-def read_bytes(path: Path, largest: int = LARGEST_FILE) -> bytes:
-    """The content of a regular file of limited size; pipes and devices are refused."""
-    try:
-        with open(path, "rb", opener=_open) as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
-                raise CommandError(f"{path} is not a regular file")
-            if found.st_size > largest:
-                raise CommandError(f"{path} has {found.st_size:,} bytes (limit {largest:,})")
-            return file.read(largest)
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError) as error:
-        raise CommandError(f"{path} cannot be read: {error}") from error
-
-
-def _open(path: str, flags: int) -> int:
-    """Open without waiting: a pipe would wait for its writer."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def write_record(path: Path, record: Any) -> None:

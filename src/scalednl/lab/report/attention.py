@@ -7,6 +7,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from scalednl.errors import CommandError
+from scalednl.files import read_bytes
 from scalednl.lab.records.attention import (
     PNG,
     AttentionRecord,
@@ -14,8 +15,7 @@ from scalednl.lab.records.attention import (
     ExplorerImage,
     read_attention,
 )
-from scalednl.lab.records.runs import RunRecord
-from scalednl.lab.records.typed_json import read_bytes
+from scalednl.lab.records.runs import LINK, RunRecord
 from scalednl.lab.report.formatting import SCORES
 from scalednl.lab.stats import Summary
 
@@ -52,7 +52,7 @@ class RunAttention:
 def find_attention(runs: Sequence[RunRecord]) -> tuple[list[RunAttention], list[str]]:
     """The records of the runs that have one, and a sentence per damaged one."""
     found, damaged = [], []
-    for run in runs:
+    for run in (run for run in runs if run.note != LINK):
         folder = run.path / "attention"
         try:
             record = read_attention(folder)
@@ -207,7 +207,8 @@ def map_pictures(records: Sequence[RunAttention]) -> list[tuple[str, str]]:
 def _data_url(path: Path) -> str:
     """A PNG as part of the page; nothing if it is a link, not there, not one, or too large."""
     try:
-        data = b"" if path.is_symlink() else read_bytes(path, LARGEST_PICTURE)
+        run = path.parent.parent
+        data = b"" if path.is_symlink() else read_bytes(path, LARGEST_PICTURE, run)
     except (FileNotFoundError, CommandError):
         return ""
     if not data.startswith(PNG):
