@@ -2,16 +2,23 @@
 
 python -m scripts.other_sizes RUNS
 
-tests every run in the folder RUNS that has weights, CIFAR-10 and the base view, at several sizes,
+tests every run of the plan in the folder RUNS that has weights (PreResNet-20 on CIFAR-10, base
+view), at several sizes,
 scaled blocks with and without `reference_pixels`, and adds the errors to
 results/lite/other_sizes.json; `make results` then writes the table of docs/results.md.
 """
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
+import torch
+
+from scalednl.lab.paper.evidence import evidence_lines
+from scalednl.lab.paper.scales import SCALES
+from scalednl.lab.records.origin import Origin, origin
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.records.typed_json import read_record, write_record
 from scalednl.lab.report.aggregate import describe_block
@@ -41,6 +48,8 @@ class OtherSizes:
     """All that were tested."""
 
     tested: list[Tested]
+    origin: Origin = field(default_factory=Origin)
+    """Of the last that were tested"""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -53,7 +62,7 @@ def main(arguments: Sequence[str]) -> None:
             found[one.run, one.size, one.reference_pixels] = one
             print(f"{one.run}: {one.error_pct:.2f} % at {one.size} px, {one.reference_pixels}")
         order = sorted(found.values(), key=lambda t: (t.run, t.size, t.reference_pixels or 0))
-        write_record(RECORD, OtherSizes(order))
+        write_record(RECORD, OtherSizes(order, origin(torch.get_num_threads())))
 
 
 def recorded() -> list[Tested]:
@@ -66,7 +75,7 @@ def _tests(path: Path, done: set[tuple[str, int, int | None]]) -> Iterator[Teste
     if not folder.weights.is_file():
         return
     experiment = folder.read_config()[0]
-    if experiment.data != "cifar10" or experiment.block.view != "base":
+    if experiment.cell not in _declared() or experiment.block.view != "base":
         return
     scaled = experiment.blocks > 0 and experiment.block.attention == "scaled"
     for size in SIZES:
@@ -74,6 +83,13 @@ def _tests(path: Path, done: set[tuple[str, int, int | None]]) -> Iterator[Teste
             if (path.name, size, pixels) not in done:
                 error = evaluate_source(path, size=size, reference_pixels=pixels)["test_error_pct"]
                 yield Tested(path.name, describe_block(experiment), size, pixels, error)
+
+
+@cache
+def _declared() -> set[str]:
+    """The cells of the plan that train PreResNet-20 on CIFAR-10."""
+    trained = (one for line in evidence_lines() for one in line.artefact.trainings(SCALES["lite"]))
+    return {e.cell for _, e in trained if (e.data, e.model) == ("cifar10", "preresnet20")}
 
 
 def sizes_table() -> str:

@@ -109,7 +109,11 @@ def _open(path: str, flags: int) -> int:
 
 def sha256_of(path: Path) -> str:
     """The SHA-256 sum of a file's content, in hexadecimal."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    digest = hashlib.sha256()
+    with regular_file(path) as (file, _):
+        while part := file.read(1 << 20):
+            digest.update(part)
+    return digest.hexdigest()
 
 
 def flush(path: Path) -> None:

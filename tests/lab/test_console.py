@@ -117,6 +117,30 @@ def test_output_that_nobody_takes_is_no_reason_to_stop(
     errors.close()
 
 
+def test_a_lost_stream_costs_no_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much is printed into a closed one; a program without streams stays without."""
+    monkeypatch.setattr(sys, "stdout", _gone("closed"))
+    monkeypatch.setattr(sys, "stderr", None)
+    before = len(os.listdir("/proc/self/fd"))
+    with lasting_output():
+        for _ in range(50):
+            emit("a line")
+        assert sys.stderr is None
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_letters_that_an_encoding_lacks_are_escaped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes before and after them is printed too."""
+    with (tmp_path / "out").open("w", encoding="ascii") as file:
+        monkeypatch.setattr(sys, "stdout", file)
+        with lasting_output():
+            for text in ("before", "1 ± 2", "after"):
+                emit(text)
+    assert (tmp_path / "out").read_text() == "before\n1 \\xb1 2\nafter\n"
+
+
 CLOSED = """
 import os, sys
 os.closerange(0, 3)

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 
 import pytest
 
@@ -12,9 +13,9 @@ from scalednl.lab.signals import StopRequest, watching_signals
 
 STUCK = """
 import ctypes, os, signal
-from scalednl.lab.signals import watching_signals
+from scalednl.lab.signals import watching_signals, write_bytes
 
-with watching_signals(b"first\\n", lambda: os.write(2, b"leaving\\n")):
+with watching_signals(b"first\\n", lambda: write_bytes(2, b"leaving\\n")):
     os.kill(os.getpid(), signal.SIGINT)
     os.write(1, b"stuck\\n")
     lock, library = ctypes.create_string_buffer(256), ctypes.CDLL(None)
@@ -64,6 +65,29 @@ def test_a_notice_that_nobody_can_read_changes_nothing(monkeypatch: pytest.Monke
         os.kill(os.getpid(), signal.SIGINT)
     assert stop.signal == signal.SIGINT
     assert written == [2]
+
+
+def test_a_full_pipe_does_not_hold_up_the_second_signal() -> None:
+    """As with `2>&1 | less` that nobody scrolls: the notice is left out."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with suppress(BlockingIOError):
+        while os.write(writer, b"x" * 4096):
+            pass
+    os.set_blocking(writer, True)
+    command = [sys.executable, "-c", STUCK]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=writer, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "stuck\n"
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(30)
+    finally:
+        process.kill()
+        process.stdout.close()
+        os.close(reader)
+        os.close(writer)
+    assert process.returncode == 128 + signal.SIGTERM
 
 
 def test_an_ignored_signal_stays_ignored() -> None:

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from rich.console import Console
 from rich.progress import (
@@ -97,6 +97,9 @@ class LastingStream(io.TextIOBase):
         """Write, or give the stream up."""
         try:
             return self._stream.write(text)
+        except UnicodeEncodeError:
+            encoding = self._stream.encoding
+            return self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         except (OSError, ValueError):
             discard(self._stream)
             return len(text)
@@ -128,24 +131,31 @@ class LastingStream(io.TextIOBase):
 def discard(stream: Stream) -> None:
     """Send what a stream still holds, and all that comes after it, nowhere."""
     with suppress(OSError, ValueError):
+        descriptor = stream.fileno()
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
+        try:
+            os.dup2(nowhere, descriptor)
+        finally:
+            os.close(nowhere)
 
 
 @contextmanager
 def lasting_output() -> Iterator[None]:
     """Let the block continue whatever becomes of standard output and error."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (
-        stream if isinstance(stream, LastingStream) else LastingStream(stream) for stream in before
-    )
+    sys.stdout, sys.stderr = map(_lasting, before)
     try:
         yield
     finally:
         for stream in (sys.stdout, sys.stderr):
-            stream.flush()
+            if stream is not None:
+                stream.flush()
         sys.stdout, sys.stderr = before
+
+
+def _lasting(stream: Any) -> Any:
+    """None, where a program has no such stream, stays None."""
+    return stream if stream is None or isinstance(stream, LastingStream) else LastingStream(stream)
 
 
 def open_standard_streams() -> None:

@@ -39,7 +39,7 @@ def beating(path: Path) -> Iterator[None]:
 
 
 def beat() -> None:
-    """Say that work goes on; costs next to nothing, and nothing is written without `beating`."""
+    """Report that work continues; nothing is written without `beating`."""
     if _heart.path is None or time.monotonic() - _heart.touched < SECONDS:
         return
     _heart.touched = time.monotonic()

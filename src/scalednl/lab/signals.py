@@ -6,6 +6,7 @@ themselves only store a number: they cannot fail, whatever has become of the ter
 """
 
 import os
+import select
 import signal
 import socket
 import threading
@@ -43,11 +44,11 @@ def watching_signals(
         yield request
         return
     caught = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
-    ear, mouth = socket.socketpair()
-    mouth.setblocking(False)
-    thread = threading.Thread(target=_watch, args=(ear, request, notice, leave), daemon=True)
+    receiver, sender = socket.socketpair()
+    sender.setblocking(False)
+    thread = threading.Thread(target=_watch, args=(receiver, request, notice, leave), daemon=True)
     thread.start()
-    woken = signal.set_wakeup_fd(mouth.fileno(), warn_on_full_buffer=False)
+    woken = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
     before = {number: signal.signal(number, request) for number in caught}
     try:
         yield request
@@ -55,17 +56,17 @@ def watching_signals(
         for number, handler in before.items():
             signal.signal(number, handler)
         signal.set_wakeup_fd(woken)
-        mouth.close()
+        sender.close()
         thread.join()
-        ear.close()
+        receiver.close()
 
 
 def _watch(
-    ear: socket.socket, request: StopRequest, notice: bytes, leave: Callable[[], None] | None
+    receiver: socket.socket, request: StopRequest, notice: bytes, leave: Callable[[], None] | None
 ) -> None:
     """Wait for signals, one byte each, until the other end closes."""
     seen = 0
-    while received := ear.recv(16):
+    while received := receiver.recv(16):
         for number in received:
             if number not in SIGNALS:
                 continue
@@ -82,6 +83,7 @@ def _watch(
 
 
 def write_bytes(descriptor: int, content: bytes) -> None:
-    """Write to a terminal or pipe that may be gone."""
-    with suppress(OSError):
-        os.write(descriptor, content)
+    """Write to a terminal or pipe that may be gone, or full because nobody reads it."""
+    with suppress(OSError, ValueError):
+        if select.select([], [descriptor], [], 0)[1]:
+            os.write(descriptor, content)

@@ -63,7 +63,7 @@ def _read_file(path: Path) -> Any:
         if path.suffix == ".safetensors":
             with open_tensors(path) as file:
                 return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        _check_claims(path)
+        check_claims(path)
         with torch.serialization.safe_globals(_harmless_classes()):
             return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
@@ -76,7 +76,7 @@ def _read_file(path: Path) -> Any:
         raise ValueError(f"{path} cannot be read as a checkpoint ({_reason(error)})") from error
 
 
-def _check_claims(path: Path) -> None:
+def check_claims(path: Path) -> None:
     """Raise if a file of torch.save would take more memory than it has bytes: torch does not."""
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:

@@ -1,5 +1,6 @@
 """Checkpoints: whole, checked, the last two kept, a damaged one passed over."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -33,17 +34,46 @@ def test_the_newest_is_loaded_and_two_are_kept(tmp_path: Path) -> None:
         assert torch.equal(found.weights[name], value)
 
 
-def test_the_same_step_again_leaves_the_checkpoint_alone(tmp_path: Path) -> None:
-    """A valid one is never removed for its successor; a damaged one is replaced."""
+def test_the_same_step_again_replaces_the_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed in the middle, the old one is still loaded; afterwards only the new one is there."""
     _saved(tmp_path, 7)
-    before = (tmp_path / "00000007").stat().st_ino
-    save_checkpoint(tmp_path, 7, create_model("preresnet8"), {"progress": "other"})
-    assert (tmp_path / "00000007").stat().st_ino == before
-    (tmp_path / "00000007" / "state.pt").write_bytes(b"")
+    rename, names = Path.rename, list[str]()
+
+    def killed(path: Path, target: Path) -> Path:
+        names.append(path.name)
+        if len(names) == 2:
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", killed)
+        with pytest.raises(KeyboardInterrupt):
+            save_checkpoint(tmp_path, 7, create_model("preresnet8"), {"progress": "other"})
+    assert names == ["00000007", ".00000007.part"]
+    found = load_checkpoint(tmp_path)
+    assert found is not None
+    assert found.state["progress"] == {"global_step": 7}
     save_checkpoint(tmp_path, 7, create_model("preresnet8"), {"progress": "other"})
     found = load_checkpoint(tmp_path)
     assert found is not None
     assert found.state["progress"] == "other"
+    assert [path.name for path in tmp_path.iterdir()] == ["00000007"]
+
+
+@pytest.mark.parametrize("name", ["SHA256SUMS", "state.pt", "weights.safetensors"])
+def test_a_pipe_in_the_place_of_a_file_is_damage(tmp_path: Path, name: str) -> None:
+    """It is never waited for."""
+    _saved(tmp_path, 1, 2)
+    (tmp_path / "00000002" / name).unlink()
+    os.mkfifo(tmp_path / "00000002" / name)
+    (tmp_path / "²").mkdir()
+    with pytest.warns(UserWarning, match="00000002 is damaged .* and skipped"):
+        found = load_checkpoint(tmp_path)
+    assert found is not None
+    assert found.path.name == "00000001"
+    assert newest_weights(tmp_path) == tmp_path / "00000001" / "weights.safetensors"
 
 
 def test_no_checkpoint_is_none(tmp_path: Path) -> None:

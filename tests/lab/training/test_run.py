@@ -404,10 +404,17 @@ def test_a_changed_configuration_is_noticed(
     assert _run(path).status == "finished"
 
 
-def test_weights_that_are_gone_or_changed_are_written_again(tmp_path: Path) -> None:
-    """From the last checkpoint, to the same bytes; until then changed ones are refused."""
-    path = tmp_path / "run"
-    result = _run(path).result
+@pytest.mark.parametrize("recalibrate", [0, 2])
+def test_weights_that_are_gone_or_changed_are_written_again(
+    tmp_path: Path, recalibrate: int
+) -> None:
+    """From the last checkpoint, to the same bytes; until then changed ones are refused.
+
+    Also where checkpoints within the epoch have the same step as the one after its test.
+    """
+    path, experiment = tmp_path / "run", small(recalibrate=recalibrate)
+    settings = replace(SETTINGS, checkpoint_minutes=1e-9)
+    result = _run(path, experiment, settings).result
     weights = path / "weights.safetensors"
     original = weights.read_bytes()
     assert result.weights_sha256 == hashlib.sha256(original).hexdigest()
@@ -415,11 +422,11 @@ def test_weights_that_are_gone_or_changed_are_written_again(tmp_path: Path) -> N
     with pytest.raises(CommandError, match="was changed after the training: `scalednl train"):
         evaluate_source(path)
     for _ in range(2):
-        assert _run(path).status == "finished"
+        assert _run(path, experiment).status == "finished"
         assert weights.read_bytes() == original
         weights.unlink()
     shutil.rmtree(path / "checkpoints")
-    assert _run(path).status == "finished"
+    assert _run(path, experiment).status == "finished"
     assert not weights.exists()
 
 

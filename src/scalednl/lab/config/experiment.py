@@ -134,6 +134,8 @@ class Experiment:
             del values["block"]["key_pool_size"]
         if not self.dropout:
             del values["dropout"]
+        if self.precision == "fp32":
+            del values["precision"]
         return values
 
     @classmethod
@@ -179,8 +181,6 @@ class Experiment:
             del values["milestones"]
         if not self.recalibrate:
             del values["recalibrate"]
-        if self.precision == "fp32":
-            del values["precision"]
         if self.position is None:
             values["position"] = self.blocks > 0
         # Cells count the number of blocks and their stage where the first records have them.

@@ -83,7 +83,8 @@ class LocalEngine:
 
     def kill(self, names: Collection[str] | None = None, /) -> None:
         """End the processes of these jobs at once, or all processes."""
-        for name, process in self._processes.items():
+        # A copy: a second signal calls this while the main thread may start and end others.
+        for name, process in list(self._processes.items()):
             if names is None or name in names:
                 process.kill()
 

@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from scalednl.errors import CommandError, UsageError
 from scalednl.lab.config import Experiment, RunSettings
+from scalednl.lab.console import open_standard_streams
 from scalednl.lab.heartbeat import NAME, beating
 from scalednl.lab.records.run import BusyError, RunFolder
 from scalednl.lab.sweep.plan import PlannedRun
@@ -144,6 +145,7 @@ def attempt(job: Job, work: Callable[[Job], Attempt] = train) -> Attempt:
 
 def main(work: Callable[[Job], Attempt] = train) -> None:
     """Work on one job from standard input."""
+    open_standard_streams()
     job = Job(**json.loads(sys.stdin.readline()))
     threading.Thread(target=_stop_with_parent, daemon=True).start()
     answer = os.dup(1)

@@ -5,8 +5,8 @@ checkpoints/00001234/state.pt              optimizer, position, random state
 checkpoints/00001234/SHA256SUMS
 """
 
-import errno
 import pickle
+import re
 import shutil
 import warnings
 from contextlib import suppress
@@ -18,18 +18,24 @@ import torch
 from torch import Tensor
 
 from scalednl.errors import CommandError
-from scalednl.files import flush, flush_folder, sha256_of, write_text
+from scalednl.files import FULL, flush, flush_folder, read_bytes, sha256_of, write_text
+from scalednl.models.checkpoint_file import check_claims
 from scalednl.models.residual import ResidualNetwork
 from scalednl.models.weights import read_weights, save_model
 
 SCHEMA = 1
 KEPT = 2
+NAME = re.compile("[0-9]{1,15}")
+"""A step"""
 # What readers raise for damaged files, and torch for anything but plain values.
 UNREADABLE = (
-    *(OSError, ValueError, RuntimeError, EOFError, KeyError),
+    *(OSError, ValueError, RuntimeError, EOFError, KeyError, MemoryError, CommandError),
     pickle.UnpicklingError,
 )
 FILES = ("weights.safetensors", "state.pt")
+REPLACED = ".replaced.part"
+LARGEST_SUMS = 4096
+"""Bytes of SHA256SUMS"""
 
 
 @dataclass(frozen=True)
@@ -45,9 +51,7 @@ class Checkpoint:
 def save_checkpoint(folder: Path, step: int, model: ResidualNetwork, state: dict[str, Any]) -> None:
     """Write a checkpoint of a step, and then remove all but the last two."""
     target, building = folder / f"{step:08}", folder / f".{step:08}.part"
-    if _is_valid(target):
-        # The same step again: a run that was resumed here and stopped before its next step.
-        return
+    replaced = folder / f".{step:08}{REPLACED}"
     try:
         folder.mkdir(exist_ok=True)
         _clear(building)
@@ -57,8 +61,11 @@ def save_checkpoint(folder: Path, step: int, model: ResidualNetwork, state: dict
         flush(building / FILES[1])
         sums = [f"{sha256_of(building / name)}  {name}\n" for name in FILES]
         write_text(building / "SHA256SUMS", "".join(sums))
-        _clear(target)
+        if target.exists():
+            # The same step again, such as the end of an epoch: the old one goes when this is there.
+            target.rename(replaced)
         building.rename(target)
+        _clear(replaced)
         flush_folder(folder)
     except (OSError, RuntimeError) as error:
         # torch's own writer raises a RuntimeError if the disk is full.
@@ -73,6 +80,7 @@ def load_checkpoint(folder: Path) -> Checkpoint | None:
 
     A damaged one is skipped with a warning; if all are damaged, that is an error.
     """
+    _restore_replaced(folder)
     steps = _steps(folder)
     for name in reversed(steps):
         try:
@@ -88,6 +96,15 @@ def load_checkpoint(folder: Path) -> Checkpoint | None:
             "or choose another folder with --out"
         )
     return None
+
+
+def _restore_replaced(folder: Path) -> None:
+    """Give a checkpoint its name again if a kill came before its successor had it."""
+    for path in folder.glob(f".*{REPLACED}"):
+        target = folder / path.name[1:].removesuffix(REPLACED)
+        if not target.exists():
+            with suppress(OSError):
+                path.rename(target)
 
 
 def has_checkpoint(folder: Path) -> bool:
@@ -111,6 +128,7 @@ def newest_weights(folder: Path) -> Path | None:
 
 def _load(path: Path) -> Checkpoint:
     _check_sums(path)
+    check_claims(path / FILES[1])
     state = torch.load(path / FILES[1], map_location="cpu", weights_only=True)
     schema = state.get("schema") if isinstance(state, dict) else None
     if schema != SCHEMA:
@@ -119,7 +137,7 @@ def _load(path: Path) -> Checkpoint:
 
 
 def _check_sums(path: Path) -> None:
-    sums = (path / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
+    sums = read_bytes(path / "SHA256SUMS", LARGEST_SUMS, path).decode().splitlines()
     right = {line[66:]: line[:64] for line in sums}
     for name in FILES:
         if right.get(name) != sha256_of(path / name):
@@ -129,7 +147,7 @@ def _check_sums(path: Path) -> None:
 def _is_valid(path: Path) -> bool:
     try:
         _check_sums(path)
-    except (OSError, ValueError):
+    except (OSError, ValueError, CommandError):
         return False
     return True
 
@@ -137,7 +155,7 @@ def _is_valid(path: Path) -> bool:
 def _steps(folder: Path) -> list[str]:
     if not folder.is_dir():
         return []
-    return sorted(path.name for path in folder.iterdir() if path.name.isdigit())
+    return sorted(path.name for path in folder.iterdir() if NAME.fullmatch(path.name))
 
 
 def _superseded(steps: list[str], newest: int) -> list[str]:
@@ -147,10 +165,7 @@ def _superseded(steps: list[str], newest: int) -> list[str]:
 
 
 def _not_written(folder: Path, error: Exception) -> str:
-    full = isinstance(error, RuntimeError) or getattr(error, "errno", 0) in (
-        errno.ENOSPC,
-        errno.EDQUOT,
-    )
+    full = isinstance(error, RuntimeError) or getattr(error, "errno", 0) in FULL
     why = "its disk is full" if full else _first_line(error)
     sentence = f"no checkpoint could be written to {folder}: {why}"
     if _steps(folder):

@@ -97,7 +97,12 @@ def evaluate_source(
     network: nn.Module = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     if size is not None:
         network = nn.Sequential(ResizeShorterSide(size), network)
-    found = evaluate(network, batches, len(data.class_names))
+    try:
+        found = evaluate(network, batches, len(data.class_names))
+    except (ValueError, RuntimeError) as error:
+        if size is None:
+            raise
+        raise UsageError(f"--size {size} does not fit the network: {error}") from error
     return {
         "source": str(source),
         "data": experiment.data,

@@ -143,9 +143,9 @@ class Trainer:
     def _check_state(self, name: str) -> None:
         """Raise unless the position is one of this training, and the momentum fits the weights."""
         state, steps = self.state, len(self.batches)
-        if not (0 <= state.epoch <= self.experiment.epochs and 0 <= state.step <= steps):
-            raise ValueError(f"it has no epoch {state.epoch} with a step {state.step}")
         # With another number of processes, an epoch may have had a step more or less.
+        if not (0 <= state.epoch <= self.experiment.epochs and 0 <= state.step <= steps + 1):
+            raise ValueError(f"it has no epoch {state.epoch} with a step {state.step}")
         distance = abs(state.global_step - state.epoch * steps - state.step)
         if distance > state.epoch or name != f"{state.global_step:08}":
             raise ValueError(f"step {state.global_step} is not that of epoch {state.epoch}")
