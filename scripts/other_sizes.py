@@ -58,9 +58,12 @@ def main(arguments: Sequence[str]) -> None:
         sys.exit(__doc__)
     found = {(one.run, one.size, one.reference_pixels): one for one in recorded()}
     for path in sorted(Path(arguments[0]).iterdir()):
+        before = len(found)
         for one in _tests(path, done=set(found)):
             found[one.run, one.size, one.reference_pixels] = one
             print(f"{one.run}: {one.error_pct:.2f} % at {one.size} px, {one.reference_pixels}")
+        if len(found) == before:
+            continue
         order = sorted(found.values(), key=lambda t: (t.run, t.size, t.reference_pixels or 0))
         write_record(RECORD, OtherSizes(order, origin(torch.get_num_threads())))
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 from scalednl import __version__
 
+KIND = {"family": "cpu family", "model": "model", "stepping": "stepping"}
+"""What tells processors of one name apart, and its name in /proc/cpuinfo"""
 PACKAGES = ("torch", "numpy", "lightning-fabric")
 
 
@@ -93,9 +95,13 @@ def _git(folder: Path, *arguments: str) -> str:
 
 
 def _processor() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.is_file():
-        for line in cpuinfo.read_text(errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    """Its name with family, model and stepping: two of one name may round differently."""
+    found: dict[str, str] = {}
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
+            name, _, value = line.partition(":")
+            found.setdefault(name.strip(), value.strip())
+    if "model name" not in found:
+        return platform.processor() or platform.machine()
+    kind = [f"{name} {found[key]}" for name, key in KIND.items() if key in found]
+    return f"{found['model name']} ({', '.join(kind)})" if kind else found["model name"]
