@@ -19,6 +19,7 @@ LAB = [
         "seeds",
         "stats",
         "counting",
+        "user_code",
         "config",
     ),
     *("recipes", "records", "data", "paper", "training", "attention", "charts", "bench"),

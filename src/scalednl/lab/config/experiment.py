@@ -4,9 +4,10 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+import tyro
 
 from scalednl.config import BlockConfig, StackConfig
 from scalednl.errors import CommandError, UsageError
@@ -93,6 +94,8 @@ class Experiment:
     """Training batches over which batch norm's statistics are estimated before a test; 0: off"""
     precision: Precision = "fp32"
     """bf16 and fp16 are mixed precision"""
+    code: Annotated[tuple[str, ...], tyro.conf.Suppress] = ()
+    """NAME=FINGERPRINT of the attention and the network that come from a file of the user's own"""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -136,6 +139,9 @@ class Experiment:
             del values["dropout"]
         if self.precision == "fp32":
             del values["precision"]
+        values["code"] = list(self.code)
+        if not self.code:
+            del values["code"]
         return values
 
     @classmethod

@@ -1,0 +1,97 @@
+"""Files of a user's own: what is executed, what counts as a change, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from scalednl.errors import UsageError
+from scalednl.lab.user_code import load_code, split_reference
+
+CODE = """
+import math
+
+def double(value):
+    return 2 * value
+"""
+
+
+def _write(folder: Path, text: str, name: str = "mine.py") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def test_a_file_is_executed_once_per_content(tmp_path: Path) -> None:
+    """The same content gives the same module; changed code gives another."""
+    path = _write(tmp_path, CODE)
+    first = load_code(path)
+    assert first.function("double")(21) == 42  # type: ignore[operator]
+    assert load_code(path) is first
+    _write(tmp_path, CODE.replace("2 *", "3 *"))
+    second = load_code(path)
+    assert second.fingerprint != first.fingerprint
+    assert second.function("double")(21) == 63  # type: ignore[operator]
+
+
+def test_comments_docstrings_and_layout_do_not_count(tmp_path: Path) -> None:
+    """The fingerprint stays while the code does."""
+    plain = load_code(_write(tmp_path, CODE))
+    text = '"""A module."""\n' + CODE.replace(
+        "    return 2 * value", '    """Twice."""\n    # why\n    return (2 *\n            value)'
+    )
+    assert load_code(_write(tmp_path, text)).fingerprint == plain.fingerprint
+
+
+def test_a_file_can_import_its_neighbours(tmp_path: Path) -> None:
+    """As `python FILE` lets it."""
+    _write(tmp_path, "FACTOR = 7", "a_neighbour_of_mine.py")
+    path = _write(tmp_path, "from a_neighbour_of_mine import FACTOR\ndef f(x): return FACTOR * x")
+    assert load_code(path).function("f")(6) == 42  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("my_file.py:sigmoid", (Path("my_file.py"), "sigmoid")),
+        ("/a folder/my.file.py:f_2", (Path("/a folder/my.file.py"), "f_2")),
+        ("sigmoid", None),
+        ("timm:resnet18", None),
+        ("my_file.py", None),
+        ("my_file.py:", None),
+        ("my_file.py:2f", None),
+    ],
+)
+def test_references(text: str, expected: tuple[Path, str] | None) -> None:
+    """FILE.py:NAME and nothing else."""
+    assert split_reference(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("def f(:", "line 1 is not Python code"),
+        ("x = 1\nraise RuntimeError('no luck')", "line 2 failed: RuntimeError: no luck"),
+        ("import a_module_that_nobody_has", "line 1 failed: ModuleNotFoundError"),
+        ("\x00", "is not Python code"),
+        ("(" * 3000 + ")" * 3000, "is not Python code"),
+    ],
+)
+def test_a_bad_file_is_one_sentence(tmp_path: Path, text: str, words: str) -> None:
+    """The path, the line where there is one, and what is wrong."""
+    path = _write(tmp_path, text)
+    with pytest.raises(UsageError, match=words) as caught:
+        load_code(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    """A missing file, a folder, a huge file, a name that the file does not have."""
+    with pytest.raises(UsageError, match=r"absent\.py cannot be read: No such file"):
+        load_code(tmp_path / "absent.py")
+    with pytest.raises(UsageError, match="cannot be read"):
+        load_code(tmp_path)
+    with pytest.raises(UsageError, match="larger than"):
+        load_code(_write(tmp_path, "#" * 2_000_000))
+    with pytest.raises(UsageError, match=r"has no function 'doubel'; did you mean 'double'\?"):
+        load_code(_write(tmp_path, CODE)).function("doubel")
