@@ -8,9 +8,10 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 import scalednl
+from scalednl.attentions import ATTENTIONS
 from scalednl.blocks import NonLocalBlock
 from scalednl.functional import nonlocal_block
-from scalednl.options import ATTENTIONS, CONVOLUTIONS, VIEWS, orders_of
+from scalednl.options import CONVOLUTIONS, VIEWS, orders_of
 from tests.support import (
     LAYOUTS,
     assert_close,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "src" / "scalednl"
 LIBRARY = [
-    *("__init__", "errors", "options", "config", "networks", "files", "safetensors_file"),
-    *("ops", "blocks", "functional", "models", "inspection", "integrations"),
+    *("__init__", "errors", "attentions", "options", "config", "networks", "files"),
+    *("safetensors_file", "ops", "blocks", "functional", "models", "inspection", "integrations"),
 ]
 LAB = [
     *(

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
+from scalednl.attentions import ATTENTIONS
 from scalednl.options import (
-    ATTENTIONS,
     ORDERS,
     VIEWS,
     Order,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from scalednl import functional
+    from scalednl.attentions import AttentionKind, register_attention
     from scalednl.blocks import NonLocal1d, NonLocal2d, NonLocal3d, SinusoidalPosition2d
     from scalednl.config import BlockConfig, ModelConfig, StackConfig
     from scalednl.inspection.capture import capture_attention
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AttentionKind",
     "BlockConfig",
     "ConversionReport",
     "ExportReport",
@@ -48,10 +50,12 @@ __all__ = [
     "list_models",
     "load_foreign_state_dict",
     "load_model",
+    "register_attention",
     "save_model",
 ]
 
 _MODULES = {
+    "attentions": ("AttentionKind", "register_attention"),
     "blocks": ("NonLocal1d", "NonLocal2d", "NonLocal3d", "SinusoidalPosition2d"),
     "config": ("BlockConfig", "ModelConfig", "StackConfig"),
     "inspection.capture": ("capture_attention",),

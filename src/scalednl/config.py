@@ -38,7 +38,7 @@ class BlockConfig:
     made.
 
     Args:
-        attention: "scaled", "softmax" or "mean".
+        attention: "scaled", "softmax", "mean", or one of `scalednl.register_attention`.
         view: what A sees of theta and phi: "base", only their "magnitude", or only their
             "direction" (of a zero vector: 0).
         heads: into how many groups the embedding channels are split.

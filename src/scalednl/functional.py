@@ -71,7 +71,7 @@ def nonlocal_block(
         norm: a function of u = out(y). Batch norm given as a module, such as nn.BatchNorm2d, folds
             into the product where that is cheaper.
         heads: as in the block, like all options that follow.
-        attention: "scaled", "softmax" or "mean".
+        attention: "scaled", "softmax", "mean", or one of `scalednl.register_attention`.
         view: "base", "magnitude" or "direction".
         order: "auto", or an order by name.
         scale: False drops 1/sqrt(N) from "scaled".

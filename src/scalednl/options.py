@@ -6,7 +6,10 @@ from math import isfinite
 from operator import index
 from typing import Literal, TypeGuard, get_args
 
-Attention = Literal["scaled", "softmax", "mean"]
+from scalednl.attentions import ATTENTIONS, OWN_ORDERS
+
+Attention = str
+"""A name of `attentions.ATTENTIONS`, which is open"""
 View = Literal["base", "magnitude", "direction"]
 Order = Literal["auto", "quadratic", "associative", "gram", "rank_one", "fused"]
 Memory = Literal["auto", "lean"]
@@ -16,7 +19,6 @@ Center = Literal["keys", "keys+mean"]
 ReferencePixels = int | Literal["running"]
 Bias = bool | tuple[str, ...]
 
-ATTENTIONS: tuple[str, ...] = get_args(Attention)
 VIEWS: tuple[str, ...] = get_args(View)
 ORDERS: tuple[Order, ...] = get_args(Order)[1:]
 MEMORIES: tuple[str, ...] = get_args(Memory)
@@ -29,8 +31,8 @@ SOFTMAX_SCALES = ("embed", "channels", "learned")
 
 
 def default_init(attention: str) -> str | float:
-    """The best column of the paper's Table 2: 0.01 for softmax, He for scaled and the others."""
-    return 0.01 if attention == "softmax" else "he"
+    """The best column of the paper's Table 2: 0.01 for softmax, He for scaled; "he" for others."""
+    return ATTENTIONS[attention].init if attention in ATTENTIONS else "he"
 
 
 def check_init(init: object, norm: object, norm_init: object) -> None:
@@ -102,14 +104,24 @@ def check_attention_options(
     embed_channels: int, heads: int, attention: str, view: str, scale: bool
 ) -> None:
     """Raise unless these options describe an attention."""
-    check_name("attention", attention, ATTENTIONS)
+    check_attention(attention)
     check_name("view", view, VIEWS)
     check_heads(embed_channels, heads)
-    if not scale and attention != "scaled":
+    if not scale and not ATTENTIONS[attention].has_pixel_factor:
         raise ValueError(
             f"scale=False drops the 1/sqrt(N) of attention='scaled'; attention={attention!r} "
             "has no such factor: leave scale=True"
         )
+
+
+def check_attention(attention: object) -> None:
+    """Raise unless an attention of this name is known."""
+    if isinstance(attention, str) and attention in ATTENTIONS:
+        return
+    raise ValueError(
+        f"attention={attention!r} is unknown: use {_listed(ATTENTIONS)}"
+        f"{suggestion(attention, ATTENTIONS) or '; one of your own must be registered first'}"
+    )
 
 
 def check_center(center: object, attention: str) -> None:
@@ -117,10 +129,15 @@ def check_center(center: object, attention: str) -> None:
     if center is None:
         return
     check_name("center", center, CENTERS)
-    if attention == "softmax":
+    if ATTENTIONS[attention].form == "softmax":
         raise ValueError(
             f"center={center!r} is for attention without softmax: a softmax does not change when "
             "all keys move by the same vector; use center=None"
+        )
+    if ATTENTIONS[attention].form == "own":
+        raise ValueError(
+            f"center={center!r} is for attention that is a product of theta and phi; "
+            f"attention={attention!r} is a function of its own: use center=None"
         )
 
 
@@ -149,7 +166,7 @@ def check_reference(value: object, attention: str, scale: bool) -> None:
 
 
 def _check_factor(value: object, attention: str, scale: bool) -> None:
-    if attention != "scaled" or not scale:
+    if not ATTENTIONS[attention].has_pixel_factor or not scale:
         raise ValueError(
             f"reference_pixels={value!r} replaces the 1/sqrt(N) of attention='scaled'; "
             f"attention={attention!r} with scale={scale} has no such factor: leave it out"
@@ -180,7 +197,7 @@ def check_softmax_scale(value: object, attention: str) -> None:
         raise ValueError(
             f"softmax_scale={value!r} is unknown: use {_listed(SOFTMAX_SCALES)}, or a number"
         )
-    if attention != "softmax" and value != "embed":
+    if ATTENTIONS[attention].form != "softmax" and value != "embed":
         raise ValueError(
             f"softmax_scale={value!r} is for attention='softmax', not {attention!r}: leave it out"
         )
@@ -203,11 +220,19 @@ def orders_of(
     - rank_one:    one vector per head: magnitude view, no softmax, where A has rank one
     - fused:       torch's kernel for softmax, which never stores A
 
+    An attention of a user's own has "quadratic", its reference, and what was registered with it.
+
     `plain` says whether the four convolutions are plain 1x1 ones, whose weights may be used without
     calling them.
     """
     reasons = dict.fromkeys(ORDERS, "")
-    if attention == "softmax":
+    kind = ATTENTIONS[attention]
+    if kind.form == "own":
+        product = "A is not a product of theta and phi"
+        absent = f"no such order was registered with attention={attention!r}"
+        other = {name: "" if name in kind.orders else absent for name in OWN_ORDERS}
+        return {**reasons, "gram": product, "rank_one": product, **other}  # type: ignore[dict-item]
+    if kind.form == "softmax":
         reason = "softmax needs a complete row of A before it is multiplied with g"
         return {**reasons, "associative": reason, "gram": reason, "rank_one": reason}
     reasons["fused"] = "for attention='softmax' only"
@@ -222,6 +247,11 @@ def orders_of(
     if view != "magnitude":
         reasons["rank_one"] = "for view='magnitude' only, where A has rank one"
     return reasons
+
+
+def fastest_own(attention: str) -> Order:
+    """The order that "auto" stands for with an attention of a user's own."""
+    return next(iter(ATTENTIONS[attention].orders), "quadratic")  # type: ignore[return-value]
 
 
 def check_order(order: Order, reasons: Mapping[Order, str]) -> None:

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 import scalednl
+from scalednl.attentions import ATTENTIONS
 from scalednl.config import BlockConfig, ModelConfig, StackConfig
 from scalednl.ops.planner import Choice
-from scalednl.options import ATTENTIONS, CONVOLUTIONS, VIEWS, biased, orders_of
+from scalednl.options import CONVOLUTIONS, VIEWS, biased, orders_of
 from tests.support import assert_close_all, force, laid_out, randomise, with_gradients
 
 SUBSETS = [("theta", "phi", "g"), ("theta",), ("phi",), ("g", "out"), ("out",)]

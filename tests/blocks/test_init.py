@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import scalednl
-from scalednl.options import ATTENTIONS
+from scalednl.attentions import ATTENTIONS
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 
 import scalednl
+from scalednl.attentions import ATTENTIONS
 from scalednl.ops.planner import Choice
-from scalednl.options import ATTENTIONS, VIEWS, orders_of
+from scalednl.options import VIEWS, orders_of
 from tests.support import (
     LAYOUTS,
     assert_close,

@@ -9,9 +9,10 @@ import torch
 from torch import nn
 
 import scalednl
+from scalednl.attentions import ATTENTIONS
 from scalednl.ops import reference
 from scalednl.ops.planner import Choice
-from scalednl.options import ATTENTIONS, CENTERS, VIEWS, orders_of
+from scalednl.options import CENTERS, VIEWS, orders_of
 from tests.support import (
     LAYOUTS,
     assert_close,

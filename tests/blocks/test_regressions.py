@@ -8,10 +8,11 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 import scalednl
+from scalednl.attentions import ATTENTIONS
 from scalednl.ops.layout import pixel_rows
 from scalednl.ops.planner import Choice
 from scalednl.ops.views import apply_view, split_heads
-from scalednl.options import ATTENTIONS, VIEWS, Attention, View, orders_of
+from scalednl.options import VIEWS, Attention, View, orders_of
 from tests.support import assert_close, assert_close_all, force, randomise, with_gradients
 
 FOLDED = Choice("gram", True)

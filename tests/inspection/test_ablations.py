@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 import scalednl
+from scalednl.attentions import ATTENTIONS
 from scalednl.blocks import NonLocalBlock
 from scalednl.inspection import capture_attention, factors
 from scalednl.inspection.ablations import (
@@ -26,7 +27,6 @@ from scalednl.lab.attention.source import open_source
 from scalednl.lab.training.evaluate import evaluate_source
 from scalednl.ops.layout import rows_to_maps
 from scalednl.ops.views import merge_heads
-from scalednl.options import ATTENTIONS
 from tests.lab.attention.builders import made_run
 from tests.support import assert_close, randomise, reference_block
 

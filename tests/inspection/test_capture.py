@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import scalednl
+from scalednl.attentions import ATTENTIONS
 from scalednl.blocks import NonLocalBlock
 from scalednl.blocks.folding import add_projected
 from scalednl.inspection import BlockAttention, capture_attention, factors
@@ -16,7 +17,7 @@ from scalednl.inspection.scores import score_maps
 from scalednl.lab.bench.peak import peak_of
 from scalednl.ops.layout import rows_to_maps
 from scalednl.ops.views import merge_heads
-from scalednl.options import ATTENTIONS, KEY_POOLS, VIEWS, orders_of
+from scalednl.options import KEY_POOLS, VIEWS, orders_of
 from tests.support import assert_close, randomise, reference_block
 
 SPACES = {1: (9,), 2: (6, 5), 3: (3, 4, 5)}

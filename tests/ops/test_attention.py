@@ -5,10 +5,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scalednl.attentions import ATTENTIONS
 from scalednl.functional import attention_map, nonlocal_attention
 from scalednl.ops import reference
 from scalednl.ops.attention import FROM_INPUT
-from scalednl.options import ATTENTIONS, VIEWS, orders_of
+from scalednl.options import VIEWS, orders_of
 from tests.support import LAYOUTS, assert_close, assert_close_all, laid_out
 
 CASES = [

@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 import scalednl
+from scalednl.attentions import ATTENTIONS
 from scalednl.lab.counting import bytes_kept, multiply_adds
 from scalednl.ops.costs import BlockState, cost
 from scalednl.ops.planner import Choice
-from scalednl.options import ATTENTIONS, CENTERS, VIEWS, orders_of
+from scalednl.options import CENTERS, VIEWS, orders_of
 from tests.support import LAYOUTS, force, laid_out
 
 CHANNELS, SPACE = 16, (6, 8)

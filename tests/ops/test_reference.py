@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from scalednl.attentions import ATTENTIONS
 from scalednl.ops import reference
-from scalednl.options import ATTENTIONS, VIEWS
+from scalednl.options import VIEWS
 from tests.support import assert_close
 
 

@@ -21,6 +21,7 @@ from scalednl.ops.costs import BlockState
 from scalednl.ops.layout import Maps
 from scalednl.ops.masks import Mask
 from scalednl.ops.moments import Moments
+from scalednl.ops.own_attention import is_own, ready
 from scalednl.ops.planner import Choice, Plan
 from scalednl.options import (
     Attention,
@@ -47,6 +48,7 @@ class NonLocalBlock(nn.Module):
     - attention="scaled":  A_ij = theta(x_i) . phi(x_j) / sqrt(N d), the paper's form: linear in N
     - attention="softmax": A_i  = softmax_j(t theta(x_i) . phi(x_j)), t = `softmax_scale`
     - attention="mean":    A_ij = theta(x_i) . phi(x_j) / N, the dot-product form of the original
+    - others:              functions of your own (`scalednl.register_attention`)
 
     and A has one map per head. `order` is how the product is computed; it changes the cost and
     never the result. The weights have the same names and shapes in every variant, so a state_dict
@@ -106,6 +108,8 @@ class NonLocalBlock(nn.Module):
             *(attention, view, heads, width, init, "auto", bias, norm, norm_init),
             *(scale, softmax_scale, key_pool, key_pool_size, "auto", center, reference_pixels),
         )
+        if is_own(attention):
+            ready(attention)
         self.channels, self.embed_channels, self.heads = channels, width, heads
         self.attention, self.view, self.scale, self.key_pool = attention, view, scale, key_pool
         self.softmax_scale, self.center, self.init = softmax_scale, center, init

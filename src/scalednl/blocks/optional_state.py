@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from scalednl.attentions import ATTENTIONS
 from scalednl.blocks.forward import key_space
 from scalednl.ops.layout import pixel_count
 
@@ -31,9 +32,9 @@ def load_optional(
 ) -> None:
     """Load a state_dict whose optional entries may be missing or left over."""
     lost = {}
-    if block.attention == "softmax":
+    if ATTENTIONS[block.attention].form == "softmax":
         lost["log_softmax_scale"] = f"softmax_scale={block.softmax_scale!r}, not 'learned'"
-    if block.attention == "scaled":
+    if ATTENTIONS[block.attention].has_pixel_factor:
         lost["running_pixels"] = f"reference_pixels={block.reference_pixels!r}, not 'running'"
     own = {name: getattr(block, name) for name in ("log_softmax_scale", "running_pixels")}
     for name, value in own.items():

@@ -16,11 +16,13 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from scalednl.attentions import ATTENTIONS
 from scalednl.blocks import NonLocalBlock
-from scalednl.inspection.factors import Factors
+from scalednl.inspection.factors import LARGEST_MAP, Factors, check_map_size
 from scalednl.ops.attention import attention_scale, centred, nonlocal_attention
 from scalednl.ops.layout import Maps, accumulation_dtype, full_precision, pixel_rows, rows_to_maps
 from scalednl.ops.masks import shown
+from scalednl.ops.own_attention import is_own, own_map, seen_by_own
 from scalednl.ops.views import Heads, apply_view, merge_heads, split_heads
 
 Keys = Float[Tensor, "batch heads keys width"]
@@ -76,10 +78,17 @@ class BlockAttention:
             key_size = (phi.shape[2],)
         return BlockAttention(self.name, self.block, theta, phi, g, query_size, key_size)
 
+    @property
+    def is_large(self) -> bool:
+        """Whether a map is too large to be formed at once."""
+        return self.theta.shape[2] * self.phi.shape[2] > LARGEST_MAP
+
     def _factors(self, exist: Bool[Tensor, " keys"] | None) -> Factors:
+        if is_own(self.block.attention):
+            return self._own_factors(exist)
         options = self.block.attention_options()
         softmax, view, center = (
-            options["attention"] == "softmax",
+            ATTENTIONS[options["attention"]].form == "softmax",
             options["view"],
             options["center"],
         )
@@ -102,6 +111,17 @@ class BlockAttention:
             mean_added=center == "keys+mean",
             exist=exist,
         )
+
+    @torch.no_grad()
+    def _own_factors(self, exist: Bool[Tensor, " keys"] | None) -> Factors:
+        """A map that is no product of theta and phi is one of itself and the unit matrix."""
+        keys = self.phi.shape[2]
+        check_map_size(self.theta.shape[2], keys, self.theta.element_size())
+        theta, phi = (seen_by_own(v, self.block.view) for v in (self.theta, self.phi))
+        mask = None if exist is None else exist.expand(len(phi), keys)
+        a = own_map(theta, phi, self.block.attention, mask)
+        unit = torch.eye(keys, dtype=a.dtype, device=a.device).expand(*a.shape[:2], keys, keys)
+        return Factors(a, unit, a.new_ones(a.shape[:2]), False, exist=exist, is_product=False)
 
     def attended(
         self, theta: Heads | None = None, phi: Keys | None = None, **options: Any

@@ -20,13 +20,24 @@ KeyMean = Float[Tensor, "*maps keys"]
 RowsOfMap = Float[Tensor, "*maps rows keys"]
 
 
+def check_map_size(queries: int, keys: int, itemsize: int) -> None:
+    """Raise if a map is too large to be formed at once."""
+    if (entries := queries * keys) > LARGEST_MAP:
+        size = entries * itemsize / 2**20
+        raise ValueError(
+            f"a map of {queries:,} queries x {keys:,} keys has {entries:,} entries "
+            f"({size:,.0f} MiB), and at most {LARGEST_MAP:,} fit at once: use rows"
+        )
+
+
 @dataclass(frozen=True)
 class Factors:
     """A_ij = f theta_i . phi_j, or softmax_j of it; any number of maps side by side.
 
     theta and phi are as the attention sees them: of length 1 for the view "magnitude", unit vectors
     for "direction", phi minus its mean where keys are centred. `mean_added` says whether A has 1 /
-    keys in addition. Keys outside `exist` do not exist: their phi and their columns are 0.
+    keys in addition. Keys outside `exist` do not exist: their phi and their columns are 0. A map
+    that is no product of embeddings is its own theta, and phi the unit matrix: `is_product` False.
     """
 
     theta: Float[Tensor, "*maps queries seen"]
@@ -35,6 +46,7 @@ class Factors:
     softmax: bool
     mean_added: bool = False
     exist: Bool[Tensor, " keys"] | None = None
+    is_product: bool = True
 
     @property
     def queries(self) -> int:
@@ -98,12 +110,7 @@ class Factors:
 
     def complete(self) -> Float[Tensor, "*maps queries keys"]:
         """The maps, entry by entry; refused where one is larger than LARGEST_MAP."""
-        if self.is_large:
-            size = self.entries * self.theta.element_size() / 2**20
-            raise ValueError(
-                f"a map of {self.queries:,} queries x {self.keys:,} keys has {self.entries:,} "
-                f"entries ({size:,.0f} MiB), and at most {LARGEST_MAP:,} fit at once: use rows"
-            )
+        check_map_size(self.queries, self.keys, self.theta.element_size())
         return self.rows(slice(None))
 
     def groups(self) -> Iterator["Factors"]:

@@ -27,7 +27,10 @@ SOFTMAX_ONLY = ("top_keys_share", "effective_keys", "effective_key_share")
 
 
 def score_maps(maps: Factors) -> dict[str, Score]:
-    """All scores by name; NaN for a map whose numbers are not finite."""
+    """All scores by name; NaN for a map whose numbers are not finite.
+
+    A map that is no product of embeddings has the scores of maps alone, not those of logits.
+    """
     finite = maps.finite()
     maps = replace(
         maps,
@@ -37,15 +40,12 @@ def score_maps(maps: Factors) -> dict[str, Score]:
     )
     share = key_share(maps)
     of_map = _softmax_scores(maps) if maps.softmax else _linear_scores(maps, share)
-    length, cosine = unary_ranks(maps)
-    scores = {
-        "key_share": share,
-        "vertical_share": of_map.pop("vertical_share"),
-        "length_rank": length,
-        "cosine_rank": cosine,
-        "query_angles": query_angles(maps),
-        **of_map,
-    }
+    scores = {"vertical_share": of_map.pop("vertical_share")}
+    if maps.is_product:
+        length, cosine = unary_ranks(maps)
+        scores = {"key_share": share, **scores, "length_rank": length, "cosine_rank": cosine}
+        scores["query_angles"] = query_angles(maps)
+    scores |= of_map
     return {name: torch.where(finite, score, torch.nan) for name, score in scores.items()}
 
 

@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from scalednl.attentions import ATTENTIONS
 from scalednl.inspection.capture import BlockAttention
 from scalednl.ops.layout import Maps
 from scalednl.ops.views import Heads, apply_view
@@ -30,7 +31,7 @@ def kept_by_view(seen: BlockAttention, view: View) -> Float[Tensor, "batch"]:
             f"{seen.name} was trained with view={seen.block.view!r}: kept_by_view needs a block "
             "with view='base'"
         )
-    tempered = view == "direction" and seen.block.attention == "softmax"
+    tempered = view == "direction" and ATTENTIONS[seen.block.attention].form == "softmax"
     y = _directions(seen, best_temperatures(seen)) if tempered else seen.attended(view=view)
     base, part = (branch(seen, v).flatten(1).double() for v in (seen.attended(), y))
     product = (base * part).sum(1).square()

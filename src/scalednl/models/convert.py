@@ -2,11 +2,11 @@
 
 import re
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import nn
 
+from scalednl.attentions import ATTENTIONS, BUILT_IN
 from scalednl.models.assemble import Block, Parts, assemble, is_plain, parts_of
 from scalednl.models.fit_attention import Function
 from scalednl.models.foreign import LAYOUTS, ConversionError, Names, names_alike, names_of_module
@@ -14,8 +14,8 @@ from scalednl.models.identify import HOOKS, identify
 from scalednl.models.stack import BLOCKS
 from scalednl.options import check_name
 
-Target = Literal["scaled", "softmax", "mean", "same"]
-TARGETS = ("scaled", "softmax", "mean", "same")
+SAME = "same"
+TARGETS = (*BUILT_IN, SAME)
 CARRIED = (
     *HOOKS,
     "_forward_hooks_with_kwargs",
@@ -92,7 +92,7 @@ class _Found:
     difference: float
 
 
-def convert(model: nn.Module, attention: Target = "scaled") -> tuple[nn.Module, ConversionReport]:
+def convert(model: nn.Module, attention: str = "scaled") -> tuple[nn.Module, ConversionReport]:
     """Replace the non-local blocks of other implementations in `model`, in place.
 
     Known are those of mmcv, timm, SlowFast, SAGAN, DANet, BigGAN, the NONLocalBlock of many
@@ -116,7 +116,7 @@ def convert(model: nn.Module, attention: Target = "scaled") -> tuple[nn.Module, 
         raise ValueError(_nothing_found(model, unconverted))
     for path, block in found.items():
         was = block.function.attention
-        if attention not in ("same", "scaled", was):
+        if attention not in (SAME, "scaled", was):
             raise ValueError(
                 f"{path or type(model).__name__} is a {was} block: attention={attention!r} would "
                 'be another function; use attention="same" to keep it, or "scaled"'
@@ -212,14 +212,14 @@ def _check_hooks(module: nn.Module, names: Names) -> None:
 def _replace(
     model: nn.Module,
     found: dict[str, _Found],
-    attention: Target,
+    attention: str,
     unconverted: tuple[Unconverted, ...],
 ) -> tuple[nn.Module, ConversionReport]:
     made: dict[nn.Module, Block] = {}
     conversions = []
     for path, block in found.items():
         parts, function = parts_of(block.module, block.names), block.function
-        now = function.attention if attention == "same" else attention
+        now = function.attention if attention == SAME else attention
         if block.module not in made:
             made[block.module] = _build(block, parts, now)
         conversions.append(
@@ -273,6 +273,6 @@ def _notes(found: _Found, parts: Parts, now: str) -> list[str]:
     if hooks:
         notes.append(f"{hooks} hooks carried over" if hooks > 1 else "1 hook carried over")
     for part, conv in parts.convolutions.items():
-        if now != "softmax" and not is_plain(conv):
+        if ATTENTIONS[now].form != "softmax" and not is_plain(conv):
             notes.append(f"{part} ({type(conv).__name__}) must be called: no gram order")
     return notes

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from scalednl.attentions import ATTENTIONS
 from scalednl.ops.layout import (
     accumulation_dtype,
     multiplies_in_half,
@@ -20,6 +21,7 @@ from scalednl.ops.layout import (
     rows_to_maps,
 )
 from scalednl.ops.masks import Count, check_mask, count_pixels, shown
+from scalednl.ops.own_attention import is_own, own_attention, own_map, seen_by_own
 from scalednl.ops.views import Heads, apply_view, merge_heads, split_heads
 from scalednl.options import (
     Attention,
@@ -30,6 +32,7 @@ from scalednl.options import (
     check_center,
     check_order,
     check_reference,
+    fastest_own,
     orders_of,
 )
 
@@ -66,7 +69,7 @@ def attention_scale(
 
     Written with `**`, not math.sqrt: a symbolic `keys` must stay symbolic when exported.
     """
-    if attention == "mean":
+    if not ATTENTIONS[attention].has_pixel_factor:
         return keys**-1.0
     if reference_pixels is not None:
         if isinstance(reference_pixels, Tensor):
@@ -93,12 +96,24 @@ def nonlocal_attention(
 ) -> Embedding:
     """y_i = sum_j A_ij g_j, multiplied in the given order; see `attention_map` for A.
 
-    `order="auto"` is "fused" for softmax. Otherwise it is "associative", which is cheaper than
+    `order="auto"` is "fused" for softmax, and for an attention of a user's own the order that was
+    registered first, or the reference. Otherwise it is "associative", which is cheaper than
     "quadratic" whenever there are more pixels than channels in a head. phi and g may have another
     number of pixels (keys) than theta. `softmax_scale` is a number, or a tensor with one number per
     head; None is 1/sqrt of the channels of one head.
     """
     _check_embeddings(theta, phi, g, softmax_scale, key_mask)
+    check_attention_options(theta.shape[1], heads, attention, view, scale)
+    check_center(center, attention)
+    check_reference(reference_pixels, attention, scale)
+    if is_own(attention):
+        check_order(order, orders_of(attention, view))
+        order = fastest_own(attention) if order == "auto" else order
+        embedded = _own(theta, phi, heads, view, key_mask)
+        values = split_heads(pixel_rows(shown(g, key_mask)), heads)
+        exist = None if key_mask is None else key_mask.flatten(1)
+        y = own_attention(*embedded, values, attention, order, exist)
+        return rows_to_maps(merge_heads(y), theta.shape[2:])
     seen = _seen(
         *(theta, phi, heads, attention, view, scale, softmax_scale),
         *(center, reference_pixels, key_mask),
@@ -112,7 +127,7 @@ def nonlocal_attention(
     values = split_heads(pixel_rows(shown(g, key_mask)), heads)
     if order == "quadratic":
         y = _rows_times(_map(seen, attention), values)
-    elif attention == "softmax":
+    elif ATTENTIONS[attention].form == "softmax":
         y = _fused(seen, values)
     else:
         y = _associative(seen, values)
@@ -140,10 +155,16 @@ def attention_map(
     With theta_i, phi_j the d channels of one head and N the number of keys, A_ij is
     theta_i . phi_j / sqrt(N d) for "scaled" (sqrt(R / d) / N with `reference_pixels` R),
     theta_i . phi_j / N for "mean", and the softmax over j of t theta_i . phi_j for "softmax", t
-    being `softmax_scale` (None: 1/sqrt(d)). `center` subtracts the mean of every row, and
-    "keys+mean" adds 1/N to it. Columns of keys outside `key_mask` are 0.
+    being `softmax_scale` (None: 1/sqrt(d)); others are functions of their own. `center` subtracts
+    the mean of every row, and "keys+mean" adds 1/N to it. Columns of keys outside `key_mask` are 0.
     """
     _check_embeddings(theta, phi, None, softmax_scale, key_mask)
+    check_attention_options(theta.shape[1], heads, attention, view, scale)
+    check_center(center, attention)
+    check_reference(reference_pixels, attention, scale)
+    if is_own(attention):
+        exist = None if key_mask is None else key_mask.flatten(1)
+        return own_map(*_own(theta, phi, heads, view, key_mask), attention, exist)
     seen = _seen(
         *(theta, phi, heads, attention, view, scale, softmax_scale),
         *(center, reference_pixels, key_mask),
@@ -153,6 +174,16 @@ def attention_map(
         a = a + (1 / per_image(seen.number, 3))
     # Only an image without any key has something in its hidden columns.
     return a if seen.shown is None else a.masked_fill(~seen.shown, 0)
+
+
+def _own(
+    theta: Embedding, phi: KeyEmbedding, heads: int, view: View, key_mask: KeyMask | None
+) -> tuple[Queries, Keys]:
+    """theta and phi as an attention of a user's own sees them, head by head."""
+    return (
+        seen_by_own(split_heads(pixel_rows(theta), heads), view),
+        seen_by_own(split_heads(pixel_rows(shown(phi, key_mask)), heads), view),
+    )
 
 
 def _seen(
@@ -167,9 +198,6 @@ def _seen(
     reference_pixels: float | Tensor | None,
     key_mask: KeyMask | None,
 ) -> _Seen:
-    check_attention_options(theta.shape[1], heads, attention, view, scale)
-    check_center(center, attention)
-    check_reference(reference_pixels, attention, scale)
     width = theta.shape[1] // heads
     queries = apply_view(split_heads(pixel_rows(theta), heads), view)
     keys = apply_view(split_heads(pixel_rows(shown(phi, key_mask)), heads), view)
@@ -181,13 +209,14 @@ def _seen(
         exist = key_mask.flatten(1)[:, None, None]
     if center is not None:
         keys = centred(keys, count, exist)
-    if attention == "softmax":
+    softmax = ATTENTIONS[attention].form == "softmax"
+    if softmax:
         factor = width**-0.5 if softmax_scale is None else softmax_scale
     else:
         factor = attention_scale(attention, count, width, scale, reference_pixels)
     if isinstance(factor, Tensor):
         # One number for all, one per head, or one per image.
-        axes = (-1, 1, 1) if attention == "softmax" else (-1, 1, 1, 1)
+        axes = (-1, 1, 1) if softmax else (-1, 1, 1, 1)
         factor = factor.view(axes)
     return _Seen(queries, keys, factor, count, exist)
 
@@ -201,7 +230,7 @@ def centred(keys: Keys, count: Count, exist: Bool[Tensor, "batch 1 1 keys"] | No
 
 def _map(seen: _Seen, attention: Attention) -> Float[Tensor, "batch heads pixels keys"]:
     logits = _times(seen.queries, seen.factor) @ seen.keys.mT
-    if attention != "softmax":
+    if ATTENTIONS[attention].form != "softmax":
         return logits
     if seen.shown is not None:
         logits = logits.masked_fill(~_never_empty(seen.shown), float("-inf"))

@@ -13,6 +13,7 @@ to measurements (`python -m benchmarks.planner`), and the choice is not sensitiv
 from math import prod
 from typing import NamedTuple
 
+from scalednl.attentions import ATTENTIONS
 from scalednl.options import Attention, Center, KeyPool, Memory, Order, View, orders_of
 
 MOVE = 32
@@ -133,7 +134,7 @@ def _embedded(s: BlockState, n: int, keys: Keys, order: str, narrow: int) -> _Co
     elif order == "quadratic":
         middle = n * m * heads * (wide_seen + wide)
         middle_backward = 2 * middle
-        moved += (6 if s.attention == "softmax" else 2) * heads * n * m
+        moved += (2 if ATTENTIONS[s.attention].form == "dot_product" else 6) * heads * n * m
         kept += s.itemsize * heads * n * m
     else:
         middle, middle_backward = 2 * n * m * heads * wide, 5 * n * m * heads * wide

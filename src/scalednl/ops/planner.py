@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from scalednl.attentions import ATTENTIONS
 from scalednl.ops.costs import BlockState, Cost, cost
-from scalednl.options import Order
+from scalednl.options import Order, fastest_own
 
 LARGEST = 1 << 24
 
@@ -73,12 +74,19 @@ def _constant_schedule(order: Order, fold: bool | None, *state: Any) -> Schedule
 _constant_schedule._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
-@lru_cache(maxsize=1024)
 def schedule(s: BlockState, order: Order = "auto", fold: bool | None = None) -> Schedule:
     """The cheapest available choice for every number of pixels."""
+    if ATTENTIONS[s.attention].form == "own":
+        # Not remembered: orders may be registered later.
+        return ((0, _own_choice(s, order)),)
+    return _schedule(s, order, fold)
+
+
+@lru_cache(maxsize=1024)
+def _schedule(s: BlockState, order: Order, fold: bool | None) -> Schedule:
     choices = _choices(s, order, fold)
     entries = [(0, _cheapest(s, choices, 1))]
-    if s.attention == "softmax" or len(choices) == 1:
+    if ATTENTIONS[s.attention].form == "softmax" or len(choices) == 1:
         return tuple(entries)
     low = 1
     while low < LARGEST:
@@ -92,8 +100,22 @@ def schedule(s: BlockState, order: Order = "auto", fold: bool | None = None) -> 
     return tuple(entries)
 
 
-@lru_cache(maxsize=1024)
+def _own_choice(s: BlockState, order: Order) -> Choice:
+    """Of an attention of a user's own: what was registered as faster is, whatever it costs."""
+    available = order != "auto" and not s.orders()[order]
+    return Choice(order if available else fastest_own(s.attention))
+
+
 def _cheapest_for_keys(
+    s: BlockState, order: Order, fold: bool | None, pixels: int, keys: int, unpooled: int | None
+) -> Choice:
+    if ATTENTIONS[s.attention].form == "own":
+        return _own_choice(s, order)
+    return _remembered(s, order, fold, pixels, keys, unpooled)
+
+
+@lru_cache(maxsize=1024)
+def _remembered(
     s: BlockState, order: Order, fold: bool | None, pixels: int, keys: int, unpooled: int | None
 ) -> Choice:
     return _cheapest(s, _choices(s, order, fold), pixels, keys, unpooled)
@@ -168,7 +190,10 @@ class Plan:
                 kept = _short(self.batch * option.cost.bytes_kept, 1024, ("B", "KiB", "MiB", "GiB"))
             lines.append(f"{mark} {option.choice!s:<20} {adds:>14} {kept:>10}  {option.reason}")
         both = "forward and backward" if s.training else "forward"
-        lines.append(f"  multiply-adds and bytes of the batch, {both}; work adds memory traffic")
+        rest = "work adds memory traffic"
+        if ATTENTIONS[s.attention].form == "own":
+            rest = f"of products alone, without what the function of {s.attention!r} adds"
+        lines.append(f"  multiply-adds and bytes of the batch, {both}; {rest}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -224,7 +249,7 @@ def _cheapest(
     keys = max(1, pixels // s.key_ratio()) if keys is None else keys
 
     def weight(choice: Choice) -> tuple[int, int, int]:
-        if s.attention == "softmax":
+        if ATTENTIONS[s.attention].form == "softmax":
             return (int(choice.order != "fused"), 0, 0)
         found = cost(*choice, s, pixels, keys, unpooled)
         return (_risk(s, choice), found.bytes_kept if s.memory == "lean" else 0, found.work)
@@ -267,14 +292,19 @@ def _reason(
     if choice == chosen:
         if asked != "auto":
             return f"chosen: order={str(asked)!r} was asked for"
-        if s.attention == "softmax":
+        if ATTENTIONS[s.attention].form == "own":
+            many = len(costs) > 1
+            return "chosen: registered as faster" if many else "chosen: the only order there is"
+        if ATTENTIONS[s.attention].form == "softmax":
             return "chosen: never stores the map"
         if any(_risk(s, other) > _risk(s, choice) for other in costs):
             return "chosen: the least likely to overflow in float16"
         return "chosen: keeps the least" if s.memory == "lean" else "chosen: the least work"
     if asked not in ("auto", choice.order):
         return f"order={str(asked)!r} was asked for"
-    if s.attention == "softmax":
+    if ATTENTIONS[s.attention].form == "own":
+        return "not the first that was registered"
+    if ATTENTIONS[s.attention].form == "softmax":
         return "stores heads x N x N numbers"
     if _risk(s, choice) > _risk(s, chosen):
         return "may overflow in float16"

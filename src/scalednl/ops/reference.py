@@ -13,6 +13,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from scalednl.attentions import ATTENTIONS
+from scalednl.ops.own_attention import own_map
 from scalednl.options import (
     Attention,
     Center,
@@ -51,6 +53,8 @@ def attention_map(
       a number or one number per head; None is 1 / sqrt(d), for one head the printed 1 / sqrt(C)
     - mean:    A_ij = theta_i . phi_j / N
 
+    - an attention of a user's own: what its function gives
+
     The magnitude view puts |theta_i| |phi_j| for the dot product, the direction view the cosine.
     `center` subtracts from every row its mean over the keys; "keys+mean" then adds 1 / N, so that
     rows sum to 1. Keys outside `key_mask` do not exist: their columns are 0.
@@ -85,8 +89,11 @@ def attention_map(
     if view == "direction":
         theta_h = _unit(theta_h)
         phi_h = _unit(phi_h)
+    kind = ATTENTIONS[attention]
+    if kind.form == "own":
+        return own_map(_rows_of(theta_h, d), _rows_of(phi_h, d), attention)
     dot = torch.einsum("bhdi,bhdj->bhij", theta_h, phi_h)
-    if attention == "softmax":
+    if kind.form == "softmax":
         t = d**-0.5 if softmax_scale is None else softmax_scale
         t = t.view(-1, 1, 1) if isinstance(t, Tensor) else t
         return (dot * t).softmax(dim=-1)
@@ -179,6 +186,12 @@ def nonlocal_block(
     """
     y = nonlocal_attention(theta @ x, phi @ x, g @ x, heads=heads, attention=attention, view=view)
     return x + batch_norm(out @ y, gamma, beta, eps)
+
+
+def _rows_of(vectors: Tensor, width: int) -> Tensor:
+    """Columns as rows; a length is the first of as many channels as a head has."""
+    padding = vectors.new_zeros(*vectors.shape[:2], width - vectors.shape[2], vectors.shape[3])
+    return torch.cat([vectors, padding], dim=2).mT
 
 
 def _unit(v: Tensor) -> Tensor:

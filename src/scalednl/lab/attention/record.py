@@ -111,7 +111,7 @@ def write_maps(observed: Observation, folder: Path) -> list[MapPicture]:
     """Bare pictures of every map of an image that is small enough, in both colour maps."""
     written = []
     for number, seen in enumerate(observed.blocks):
-        if seen.factors.is_large:
+        if seen.is_large:
             continue
         for head in range(seen.block.heads):
             values = shrunk(seen.map(0, head))

@@ -80,7 +80,7 @@ def choose(source: NetworkSource, observed: Observation, options: DrawOptions) -
     except ValueError as error:
         raise UsageError(f"{source.name}: {error}") from error
     seen = observed.blocks[block]
-    heads, factors = seen.block.heads, seen.factors
+    heads = seen.block.heads
     if options.head is not None and not 0 <= options.head < heads:
         raise UsageError(
             f"{source.name}: head {options.head} does not exist: {seen.name} has heads 0 to "
@@ -94,23 +94,24 @@ def choose(source: NetworkSource, observed: Observation, options: DrawOptions) -
                 f"--query {row},{column} is outside: {title} has rows 0 to "
                 f"{height - 1} and columns 0 to {width - 1}"
             )
-    if factors.is_large and not options.queries:
+    if seen.is_large and not options.queries:
+        queries, keys = seen.theta.shape[2], seen.phi.shape[2]
         raise UsageError(
-            f"a map of {title} has {factors.queries:,} x {factors.keys:,} = "
-            f"{factors.entries:,} entries, too many to draw: name pixels with --query "
+            f"a map of {title} has {queries:,} x {keys:,} = {queries * keys:,} entries, "
+            "too many to draw: name pixels with --query "
             "ROW,COLUMN to see their rows, or give a smaller image"
         )
-    queries = options.queries or default_queries(
+    chosen_queries = options.queries or default_queries(
         observed.picture.pixels, generated=source.shows_generated_images
     )
     chosen = tuple(range(heads)) if options.head is None else (options.head,)
-    return MapPanel(source.name, observed, block, chosen, tuple(queries))
+    return MapPanel(source.name, observed, block, chosen, tuple(chosen_queries))
 
 
 def _draw(panels: Sequence[MapPanel], folder: Path, end: str) -> list[Path]:
     """Figure 1 of the maps that are small enough to be formed, and where single pixels look."""
     written = []
-    small = [panel for panel in panels if not panel.seen.factors.is_large]
+    small = [panel for panel in panels if not panel.seen.is_large]
     with writing_to(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if small:

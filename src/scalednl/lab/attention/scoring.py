@@ -97,7 +97,7 @@ def score_blocks(
 
 def score_block(seen: BlockAttention) -> BlockScores:
     """All scores of one block in its last call."""
-    if seen.factors.is_large:
+    if seen.is_large:
         return BlockScores({}, {})
     maps = score_maps(seen.factors)
     parts = PARTS if seen.block.view == "base" else ()
@@ -124,7 +124,7 @@ def ablation_errors(source: NetworkSource, quiet: bool = True) -> dict[str, floa
 def _maps_are_large(source: NetworkSource) -> bool:
     with capture_attention(source.model) as seen:
         source.model(source.input_of(source.pictures[0]))
-    return any(block.factors.is_large for block in seen)
+    return any(block.is_large for block in seen)
 
 
 def _joined(parts: tuple[BlockScores, ...]) -> BlockScores:
