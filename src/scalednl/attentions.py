@@ -58,7 +58,7 @@ class AttentionKind:
 
         The function takes theta (batch, heads, queries, d), phi and g (batch, heads, keys, d), and
         returns y in theta's shape. Before the first use it is compared with the reference, in
-        values and gradients. `order="auto"` uses the order that was registered first.
+        values and gradients. `order="auto"` uses it, "associative" rather than "fused".
         """
         if name not in OWN_ORDERS:
             raise ValueError(f"order={name!r} cannot be registered: use {' or '.join(OWN_ORDERS)}")
@@ -129,6 +129,12 @@ def declare_attention(name: str) -> None:
     """Accept a name that a record has, so that it can be read; blocks cannot be made with it."""
     if NAME.fullmatch(name) and name not in RESERVED and name not in ATTENTIONS:
         ATTENTIONS[name] = AttentionKind(name)
+
+
+def paper_attentions() -> list[str]:
+    """Names of the attentions that the paper compares, in the order of its tables."""
+    paper = [kind for kind in ATTENTIONS.values() if kind.in_paper]
+    return [kind.name for kind in sorted(paper, key=lambda kind: kind.form != "softmax")]
 
 
 def own_attentions() -> list[str]:

@@ -32,7 +32,7 @@ def test_every_subset_in_every_order(
     for number, names in enumerate(SUBSETS):
         block = scalednl.NonLocal2d(
             6,
-            attention=attention,  # type: ignore[arg-type]
+            attention=attention,
             view=view,  # type: ignore[arg-type]
             key_pool=pool,  # type: ignore[arg-type]
             heads=2,

@@ -12,7 +12,7 @@ from scalednl.attentions import ATTENTIONS
 @pytest.mark.parametrize("attention", ATTENTIONS)
 def test_each_attention_starts_from_its_best_column(attention: str) -> None:
     """Scaled and mean start from He (fan out), softmax from a deviation of 0.01; gamma from 0."""
-    block = scalednl.NonLocal2d(256, attention=attention, embed_channels=128)  # type: ignore[arg-type]
+    block = scalednl.NonLocal2d(256, attention=attention, embed_channels=128)
     for name in ("theta", "phi", "g", "out"):
         weight = getattr(block, name).weight
         wanted = 0.01 if attention == "softmax" else (2 / weight.shape[0]) ** 0.5

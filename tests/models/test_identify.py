@@ -248,7 +248,7 @@ def test_containers_are_not_reported() -> None:
 def test_wrong_requests(model: nn.Module, attention: str, sentence: str) -> None:
     """A network without blocks, another function than the block has, an unknown attention."""
     with pytest.raises(ValueError, match=sentence):
-        scalednl.convert(model, attention=attention)  # type: ignore[arg-type]
+        scalednl.convert(model, attention=attention)
 
 
 def test_a_request_that_fits_some_blocks_changes_none() -> None:

@@ -123,7 +123,7 @@ def test_no_blocks_is_the_plain_network() -> None:
         ),
         (lambda: StackConfig(count=-1), "count=-1 must be a whole number of at least 0"),
         (lambda: StackConfig(stage=0), "stage=0 must be"),
-        (lambda: BlockConfig(attention="linear"), "attention='linear' is unknown"),  # type: ignore[arg-type]
+        (lambda: BlockConfig(attention="linear"), "attention='linear' is unknown"),
         (lambda: BlockConfig(heads=3, embed_channels=8), "heads=3 does not divide"),
         (lambda: BlockConfig(order="gram", view="direction"), "order='gram' cannot be used"),
     ],

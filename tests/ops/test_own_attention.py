@@ -94,19 +94,26 @@ def test_a_block_is_its_parts_around_the_function(attention: str, order: str) ->
         4,
         attention=attention,
         heads=2,
-        order=order,
+        order=order,  # type: ignore[arg-type]
         norm_init=1.0,
-        dtype=torch.float64,  # type: ignore[arg-type]
+        dtype=torch.float64,
     )
-    weights = [conv.weight.flatten(1) for conv in (block.theta, block.phi, block.g, block.out)]
+    theta, phi, g, out = (
+        conv.weight.flatten(1) for conv in (block.theta, block.phi, block.g, block.out)
+    )
     x = torch.randn(2, 4, 3, 5, dtype=torch.float64)
     assert isinstance(block.norm, torch.nn.BatchNorm2d)
     truth = reference.nonlocal_block(
-        x.flatten(2), *weights, block.norm.weight, block.norm.bias, heads=2, attention=attention
+        *(x.flatten(2), theta, phi, g, out, block.norm.weight, block.norm.bias),
+        heads=2,
+        attention=attention,
     )
     assert_close(block(x).flatten(2), truth, 1e-10)
     by_function = nonlocal_block(
-        x, *weights, norm=torch.nn.BatchNorm2d(4, dtype=torch.float64), heads=2, attention=attention
+        *(x, theta, phi, g, out),
+        norm=torch.nn.BatchNorm2d(4, dtype=torch.float64),
+        heads=2,
+        attention=attention,
     )
     assert_close(by_function, truth.view_as(x), 1e-10)
     block.eval()

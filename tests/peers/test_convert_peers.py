@@ -34,7 +34,7 @@ def test_mmcv(dims: int, mode: str, pooled: bool, scaled: bool, norm: bool) -> N
     block = kind(8, mode=mode, sub_sample=pooled, use_scale=scaled, norm_cfg=norm_cfg)
     network = nn.Sequential(nn.Identity(), randomise(block).double())
     wanted = "softmax" if mode == "embedded_gaussian" else "mean"
-    converted, report = scalednl.convert(copy.deepcopy(network), attention=wanted)  # type: ignore[arg-type]
+    converted, report = scalednl.convert(copy.deepcopy(network), attention=wanted)
     (conversion,) = report.conversions
     assert (conversion.source, conversion.was, conversion.now) == ("mmcv", wanted, wanted)
     x = torch.randn(2, 8, *SPACES[dims], dtype=torch.float64)

@@ -118,7 +118,7 @@ def test_a_whole_network_compiles() -> None:
 @pytest.mark.parametrize("attention", ["scaled", "softmax"])
 def test_the_onnx_graph_of_a_scaled_block_has_no_map(attention: str, tmp_path: Path) -> None:
     """With sizes fixed, no tensor of the scaled graph is N x N; the softmax graph has one."""
-    block = randomise(scalednl.NonLocal2d(16, attention=attention, heads=4)).eval()  # type: ignore[arg-type]
+    block = randomise(scalednl.NonLocal2d(16, attention=attention, heads=4)).eval()
     path = tmp_path / "block.onnx"
     torch.onnx.export(block, (torch.randn(1, 16, 9, 11),), path, dynamo=True, verbose=False)
     graph = onnx.shape_inference.infer_shapes(onnx.load(path)).graph

@@ -14,12 +14,15 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from scalednl.attentions import ATTENTIONS, own_attentions, paper_attentions
 from scalednl.config import BlockConfig
 from scalednl.errors import UsageError
 from scalednl.lab.config import Experiment
+from scalednl.lab.user_code import code_of
 from scalednl.options import suggestion
 
-ATTENTIONS = ("plain", "softmax", "scaled")
+PLAIN = "plain"
+"""In the place of an attention: the network without blocks"""
 CIFAR = ("cifar10", "cifar100")
 TINY = "tiny-imagenet"
 NETWORKS = ("preresnet20", "preresnet32", "preresnet56", "preresnet110", "wrn28_10")
@@ -31,10 +34,20 @@ PRETRAIN = "tiny-preresnet50-plain-pretrain"
 """The recipe of the networks that the finetune recipes start from"""
 
 
-@cache
 def recipes() -> dict[str, Experiment]:
-    """All recipes by name."""
-    return {recipe.recipe: recipe for recipe, _ in _described()}
+    """All recipes by name; those with an attention of a user's own while it is known."""
+    return _recipes(_attentions(), code_of(own_attentions()))
+
+
+@cache
+def _recipes(attentions: tuple[str, ...], _code: tuple[str, ...]) -> dict[str, Experiment]:
+    return {recipe.recipe: recipe for recipe, _ in _described(attentions)}
+
+
+def _attentions() -> tuple[str, ...]:
+    """No blocks, the paper's attentions, and those of a user's own."""
+    own = (kind.name for kind in ATTENTIONS.values() if kind.form == "own")
+    return (PLAIN, *paper_attentions(), *own)
 
 
 def find_recipe(name: str) -> Experiment:
@@ -48,33 +61,33 @@ def find_recipe(name: str) -> Experiment:
 
 def describe(recipe: Experiment) -> str:
     """A recipe's length, schedule and relation to the paper, in a line."""
-    relations = {found.recipe: relation for found, relation in _described()}
+    relations = {found.recipe: relation for found, relation in _described(_attentions())}
     images = "" if recipe.limit is None else f", {recipe.limit:,} images"
     return f"{recipe.epochs} epochs{images}, {recipe.schedule}, {relations[recipe.recipe]}"
 
 
-def _described() -> Iterator[tuple[Experiment, str]]:
+def _described(attentions: tuple[str, ...]) -> Iterator[tuple[Experiment, str]]:
     """Every recipe with its relation to the paper."""
     for data in CIFAR:
-        yield from _printed_schedule(data)
-        yield from ((recipe, OURS) for recipe in _short(data))
-    yield from ((recipe, "in the paper's tables") for recipe in _tiny())
-    yield from ((recipe, OURS) for recipe in _generated())
+        yield from _printed_schedule(data, attentions)
+        yield from ((recipe, OURS) for recipe in _short(data, attentions))
+    yield from ((recipe, "in the paper's tables") for recipe in _tiny(attentions))
+    yield from ((recipe, OURS) for recipe in _generated(attentions))
 
 
 def _stack(attention: str, blocks: int = 3, **options: float) -> dict[str, Any]:
     """Table 4's stack: 3 blocks of 4 heads, initialised as in the best column of Table 2."""
-    if attention == "plain":
+    if attention == PLAIN:
         return {"blocks": 0}
     return {"blocks": blocks, "block": BlockConfig(attention=attention, **options)}  # type: ignore[arg-type]
 
 
-def _printed_schedule(data: str) -> Iterator[tuple[Experiment, str]]:
+def _printed_schedule(data: str, attentions: tuple[str, ...]) -> Iterator[tuple[Experiment, str]]:
     """SGD 0.1, divided by 10 at epochs 81 and 122 of 164, batch 128, weight decay 1e-4."""
     for network in NETWORKS:
         is_printed = (data, network) not in UNPRINTED
         relation = "in" if is_printed else "the printed schedule; not in"
-        for attention in ATTENTIONS:
+        for attention in attentions:
             name = f"{data}-{network}-{attention}"
             recipe = Experiment(name, data, network, **_stack(attention))
             yield recipe, f"{relation} the paper's tables"
@@ -83,10 +96,10 @@ def _printed_schedule(data: str) -> Iterator[tuple[Experiment, str]]:
                 yield other, "the printed schedule, but weight decay 5e-4"
 
 
-def _short(data: str) -> Iterator[Experiment]:
+def _short(data: str, attentions: tuple[str, ...]) -> Iterator[Experiment]:
     """One-cycle over 15 epochs; a new network learns faster if its blocks' norms start at 1."""
     for network in SHORT_NETWORKS:
-        for attention in ATTENTIONS:
+        for attention in attentions:
             yield Experiment(
                 f"{data}-{network}-{attention}-short",
                 data,
@@ -100,18 +113,18 @@ def _short(data: str) -> Iterator[Experiment]:
             )
 
 
-def _tiny() -> Iterator[Experiment]:
+def _tiny(attentions: tuple[str, ...]) -> Iterator[Experiment]:
     """Two stages: 100 epochs without blocks, then 60 with them."""
     name, data, network = "tiny-preresnet50", TINY, "preresnet50_tiny"
     yield Experiment(
         PRETRAIN,
         data,
         network,
-        **_stack("plain"),
+        **_stack(PLAIN),
         epochs=100,
         milestones=(30, 60, 90),
     )
-    for attention in ATTENTIONS:
+    for attention in attentions:
         yield Experiment(
             f"{name}-{attention}-finetune",
             data,
@@ -124,7 +137,7 @@ def _tiny() -> Iterator[Experiment]:
         )
 
 
-def _generated() -> Iterator[Experiment]:
+def _generated(attentions: tuple[str, ...]) -> Iterator[Experiment]:
     """One block in a PreResNet-8; its norm starts at 1: with 0 the tasks are learnt far later.
 
     Small batches give enough steps in few images, and recalibrated statistics show the error of
@@ -132,7 +145,7 @@ def _generated() -> Iterator[Experiment]:
     blocks solve `pairs` in time.
     """
     for data in ("pairs", "recall"):
-        for attention in ATTENTIONS:
+        for attention in attentions:
             yield Experiment(
                 f"{data}-{attention}",
                 data,

@@ -1,25 +1,34 @@
 """Python files of a user's own that hold an attention or a network.
 
 A file is executed only because the user named it, on the command line or in a call: never because
-a record or a weights file mentions it.
+a record or a weights file mentions it. Records know an attention by its name, and a network as
+FILE:FUNCTION, FILE without its folder and `.py`; both with the fingerprint of the code.
 """
 
 import ast
 import hashlib
 import importlib.util
+import inspect
 import re
 import sys
+import textwrap
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+from scalednl.attentions import ATTENTIONS, own_attentions
 from scalednl.errors import UsageError
 from scalednl.options import suggestion
 
 REFERENCE = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)")
 LARGEST = 2**20
 """Bytes of a file; what is larger is no file that somebody wrote"""
-_loaded: dict[tuple[Path, str], "UserCode"] = {}
+MODULE = "scalednl_user_"
+"""Begins the name of the module of a user's file"""
+_loaded: dict[Path, "UserCode"] = {}
+"""In the order of loading"""
 
 
 @dataclass(frozen=True)
@@ -31,7 +40,7 @@ class UserCode:
     """Twelve letters of its code; comments, docstrings and layout do not count"""
     module: ModuleType
 
-    def function(self, name: str) -> object:
+    def function(self, name: str) -> Callable[..., Any]:
         """What the file calls `name`; a UsageError suggests a similar name."""
         found = getattr(self.module, name, None)
         if callable(found):
@@ -47,7 +56,7 @@ def split_reference(text: str) -> tuple[Path, str] | None:
 
 
 def load_code(path: Path) -> UserCode:
-    """Execute a file, once per content; whatever is wrong with it is a UsageError."""
+    """Execute a file, again if its code has changed; whatever is wrong with it is a UsageError."""
     path = path.absolute()
     try:
         if path.stat().st_size > LARGEST:
@@ -60,13 +69,110 @@ def load_code(path: Path) -> UserCode:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
         raise UsageError(f"{path}{line} is not Python code: {reason}") from error
-    fingerprint = fingerprint_of(tree)
-    if (path, fingerprint) not in _loaded:
-        _loaded[path, fingerprint] = UserCode(path, fingerprint, _execute(path, fingerprint))
-    return _loaded[path, fingerprint]
+    fingerprint = fingerprint_of_code(tree)
+    code = _loaded.get(path)
+    if code is None or code.fingerprint != fingerprint:
+        code = UserCode(path, fingerprint, _execute(path, fingerprint))
+    _loaded.pop(path, None)
+    _loaded[path] = code
+    return code
 
 
-def fingerprint_of(tree: ast.Module) -> str:
+def loaded_files() -> tuple[Path, ...]:
+    """All files that were executed, for processes that have to do the same."""
+    return tuple(_loaded)
+
+
+def load_attention(path: Path, name: str) -> str:
+    """The name under which a file registers an attention."""
+    code = load_code(path)
+    here = [own for own in own_attentions() if _module_of(own) == code.module.__name__]
+    if name in here:
+        return name
+    if not here:
+        raise UsageError(
+            f"{code.path} registers no attention: put @scalednl.register_attention before a "
+            "function of theta and phi"
+        )
+    raise UsageError(f"{code.path} has no attention {name!r}: it registers {', '.join(here)}")
+
+
+def load_network(path: Path, name: str) -> str:
+    """The name FILE:FUNCTION of a network that a function of a file makes."""
+    code = load_code(path)
+    code.function(name)
+    return f"{code.path.stem}:{name}"
+
+
+def find_network(name: str) -> Callable[..., Any]:
+    """The function of a network FILE:FUNCTION; a UsageError where its file was not loaded."""
+    file, _, function = name.partition(":")
+    code = _file_called(file)
+    if code is None:
+        raise UsageError(_not_loaded(name))
+    return code.function(function)
+
+
+def code_of(names: Iterable[str], given: Iterable[str] = ()) -> tuple[str, ...]:
+    """NAME=FINGERPRINT of attentions and networks: as given, or else as they are loaded now."""
+    known = dict(entry.split("=", 1) for entry in given if "=" in entry)
+    found = {name: known.get(name) or fingerprint_of(name) for name in names}
+    return tuple(sorted(f"{name}={letters}" for name, letters in found.items() if letters))
+
+
+def check_code(entries: Iterable[str]) -> None:
+    """Raise unless everything in NAME=FINGERPRINT is loaded, and is what it was."""
+    for entry in entries:
+        name, _, letters = entry.partition("=")
+        now = fingerprint_of(name)
+        if not now:
+            raise UsageError(_not_loaded(name))
+        if now != letters:
+            raise UsageError(
+                f"the code of {name} is not what it was for this run (fingerprint {now}, not "
+                f"{letters}): restore the file, or begin another run"
+            )
+
+
+def fingerprint_of(name: str) -> str:
+    """The fingerprint of a loaded attention or network; empty if there is none."""
+    if ":" in name:
+        code = _file_called(name.partition(":")[0])
+        return "" if code is None else code.fingerprint
+    kind = ATTENTIONS.get(name)
+    if kind is None or kind.function is None:
+        return ""
+    module = _module_of(name)
+    if module.startswith(MODULE):
+        return module.rpartition("_")[2]
+    try:
+        return fingerprint_of_code(ast.parse(textwrap.dedent(inspect.getsource(kind.function))))
+    except (OSError, TypeError, SyntaxError):
+        # Typed into a prompt: its compiled form must do.
+        compiled = getattr(kind.function, "__code__", None)
+        text = b"" if compiled is None else compiled.co_code + repr(compiled.co_consts).encode()
+        return hashlib.blake2b(text, digest_size=6).hexdigest()
+
+
+def _not_loaded(name: str) -> str:
+    file = f"{name.partition(':')[0]}.py" if ":" in name else "FILE.py"
+    what = "the network" if ":" in name else "the attention"
+    return (
+        f"{what} {name} comes from a file of your own, which is not loaded: add --code {file}, the "
+        "path of that file"
+    )
+
+
+def _module_of(attention: str) -> str:
+    return str(getattr(ATTENTIONS[attention].function, "__module__", ""))
+
+
+def _file_called(stem: str) -> UserCode | None:
+    """The file of this name that was loaded last."""
+    return next((code for code in reversed(_loaded.values()) if code.path.stem == stem), None)
+
+
+def fingerprint_of_code(tree: ast.Module) -> str:
     """Twelve letters that differ when code does."""
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
@@ -87,7 +193,7 @@ def _execute(path: Path, fingerprint: str) -> ModuleType:
     # As `python FILE` does, so that the file can import its neighbours.
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
-    name = f"scalednl_user_{path.stem}_{fingerprint}"
+    name = f"{MODULE}{path.stem}_{fingerprint}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None

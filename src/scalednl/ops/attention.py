@@ -96,11 +96,11 @@ def nonlocal_attention(
 ) -> Embedding:
     """y_i = sum_j A_ij g_j, multiplied in the given order; see `attention_map` for A.
 
-    `order="auto"` is "fused" for softmax, and for an attention of a user's own the order that was
-    registered first, or the reference. Otherwise it is "associative", which is cheaper than
-    "quadratic" whenever there are more pixels than channels in a head. phi and g may have another
-    number of pixels (keys) than theta. `softmax_scale` is a number, or a tensor with one number per
-    head; None is 1/sqrt of the channels of one head.
+    `order="auto"` is "fused" for softmax, and for an attention of a user's own the faster order
+    that was registered with it, or the reference. Otherwise it is "associative", which is cheaper
+    than "quadratic" whenever there are more pixels than channels in a head. phi and g may have
+    another number of pixels (keys) than theta. `softmax_scale` is a number, or a tensor with one
+    number per head; None is 1/sqrt of the channels of one head.
     """
     _check_embeddings(theta, phi, g, softmax_scale, key_mask)
     check_attention_options(theta.shape[1], heads, attention, view, scale)

@@ -303,7 +303,7 @@ def _reason(
     if asked not in ("auto", choice.order):
         return f"order={str(asked)!r} was asked for"
     if ATTENTIONS[s.attention].form == "own":
-        return "not the first that was registered"
+        return "the reference, or registered beside a faster order"
     if ATTENTIONS[s.attention].form == "softmax":
         return "stores heads x N x N numbers"
     if _risk(s, choice) > _risk(s, chosen):

@@ -17,6 +17,8 @@ from scalednl.lab.records.attention import Vectors
 
 LARGEST = 1_200_000
 """Letters of the vectors in one record: images are left out from the end until they fit"""
+WIDEST = 32
+"""Channels for a map that is no product of embeddings: its largest singular values"""
 Bits = Literal[8, 16]
 BITS: tuple[Bits, ...] = (16, 8)
 """Bits of a number; the smaller number is used where the larger would leave images out"""
@@ -56,17 +58,27 @@ def evened(factors: Factors) -> Factors:
 
     With the singular value decomposition theta phi^T = U S V^T they become U sqrt(S) D and
     V sqrt(S) D, D the cosine transform. Softmax does not see what all keys share, so the mean of
-    phi is taken out first. On trained networks this halves the largest error of a row.
+    phi is taken out first. On trained networks this halves the largest error of a row. A map that
+    is no product of embeddings is shown by its `WIDEST` largest singular values.
     """
     phi = factors.phi.double()
     if factors.softmax:
         phi = phi - phi.mean(-2, keepdim=True)
     (q, r), (keys_q, keys_r) = (torch.linalg.qr(v) for v in (factors.theta.double(), phi))
     u, sizes, v = torch.linalg.svd(r @ keys_r.mT, full_matrices=False)
-    spread = sizes.sqrt()[..., None] * _cosines(sizes.shape[-1]).to(sizes)
+    width = _width(factors)
+    u, sizes, v = u[..., :width], sizes[..., :width], v[..., :width, :]
+    spread = sizes.sqrt()[..., None] * _cosines(width).to(sizes)
     theta, phi = q @ u @ spread, keys_q @ v.mT @ spread
     dtype = factors.theta.dtype
     return Factors(theta.to(dtype), phi.to(dtype), factors.factor, factors.softmax)
+
+
+def _width(factors: Factors) -> int:
+    """Channels of the vectors that stand for the factors."""
+    width = factors.theta.shape[-1]
+    rank = min(width, factors.queries, factors.keys)
+    return rank if factors.is_product else min(rank, WIDEST)
 
 
 def _cosines(n: int) -> Float[Tensor, "{n} {n}"]:
@@ -108,6 +120,7 @@ def letters_of(blocks: Sequence[BlockAttention], bits: int) -> int:
     """The number of letters that the vectors of one image take."""
     total = 0
     for seen in blocks:
-        _, heads, queries, width = seen.factors.theta.shape
-        total += heads * (queries + seen.factors.keys) * (width * bits // 8 + 4)
+        factors = seen.factors
+        width = _width(factors)
+        total += factors.theta.shape[1] * (factors.queries + factors.keys) * (width * bits // 8 + 4)
     return total * 4 // 3

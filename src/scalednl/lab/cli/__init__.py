@@ -13,6 +13,7 @@ from scalednl import __version__
 from scalednl.errors import CommandError, UsageError
 from scalednl.lab.cli.attention import attention
 from scalednl.lab.cli.bench import bench
+from scalednl.lab.cli.code_options import take_code
 from scalednl.lab.cli.data import data
 from scalednl.lab.cli.deferred import deferred
 from scalednl.lab.cli.demo import demo
@@ -46,6 +47,7 @@ def parse(arguments: list[str]) -> Callable[[], None]:
         name = option.removesuffix("=") if option.endswith("=") else option
         if name in FOLDERS and (value == "" or name != option):
             raise UsageError(f"{name} must name a folder, got an empty text")
+    arguments = take_code(arguments)
     if arguments[:1] == ["train"]:
         # The recipe decides the defaults of all other options.
         return parse_train(arguments[1:])

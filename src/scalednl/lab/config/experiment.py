@@ -9,10 +9,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 import tyro
 
+from scalednl.attentions import ATTENTIONS, declare_attention
 from scalednl.config import BlockConfig, StackConfig
 from scalednl.errors import CommandError, UsageError
 from scalednl.lab.config.generated import PairsConfig, RecallConfig
 from scalednl.lab.config.limits import check_at_least
+from scalednl.lab.user_code import code_of
 from scalednl.options import USUAL_POOL, default_init
 
 Schedule = Literal["steps", "one-cycle"]
@@ -99,6 +101,7 @@ class Experiment:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "code", code_of(self.own_names, self.code))
         check_at_least(1, **{name: getattr(self, name) for name in _FROM_ONE})
         check_at_least(0, **{name: getattr(self, name) for name in _FROM_ZERO})
         for name in _SHARES:
@@ -153,6 +156,7 @@ class Experiment:
         # Older files hold options of `pairs` for every data set.
         unused = [name for name in GENERATED if name != values["data"]]
         used = _moved({name: value for name, value in values.items() if name not in unused})
+        _declare(used.get("code"))
         try:
             given = _flat(used)
             large = [n for n, v in given.items() if isinstance(v, int) and abs(v) >= 2**63]
@@ -165,6 +169,17 @@ class Experiment:
         if unknown:
             raise ValueError(f"{min(unknown)} is not an option of this version")
         return found
+
+    @property
+    def own_names(self) -> tuple[str, ...]:
+        """The attention and the network, where they come from a file of the user's own."""
+        attention = self.block.attention
+        own = self.blocks > 0 and ATTENTIONS[attention].form == "own"
+        file, _, function = self.model.partition(":")
+        return (
+            *([attention] if own else []),
+            *([self.model] if function and file != "timm" else []),
+        )
 
     @property
     def digest(self) -> str:
@@ -235,6 +250,13 @@ def _moved(values: dict[str, Any]) -> dict[str, Any]:
     outside = {name: block[name] for name in MOVED if name in block and name not in values}
     inside = {name: value for name, value in block.items() if name not in outside}
     return {**values, "block": inside, **outside}
+
+
+def _declare(code: object) -> None:
+    """Make the attentions of a user's own that a file names readable, without their code."""
+    for entry in code if isinstance(code, list) else ():
+        if isinstance(entry, str):
+            declare_attention(entry.partition("=")[0])
 
 
 def _letters(values: dict[str, Any]) -> str:

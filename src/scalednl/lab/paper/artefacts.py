@@ -8,10 +8,10 @@ import msgspec
 
 from scalednl.errors import UsageError
 from scalednl.lab.paper.evidence import evidence_lines
-from scalednl.lab.paper.grids import NETWORKS, Artefact, Cell, paper_setting
+from scalednl.lab.paper.grids import NETWORKS, Artefact, Cell, OwnAttention, paper_setting
 from scalednl.lab.paper.scales import PaperSetting
 from scalednl.lab.paper.tables import BLOCKS, TablePlace, content, printed_means
-from scalednl.lab.recipes import CIFAR, TINY
+from scalednl.lab.recipes import CIFAR, PLAIN, TINY
 from scalednl.options import suggestion
 
 SHARES = (1, 2, 4, 8)
@@ -19,10 +19,13 @@ SHARES = (1, 2, 4, 8)
 
 
 @cache
-def artefacts() -> dict[str, Artefact]:
-    """All tables and figures by name, in the paper's order, the controls last."""
+def artefacts(own: tuple[OwnAttention, ...] = ()) -> dict[str, Artefact]:
+    """All tables and figures by name, in the paper's order, the controls last.
+
+    `own` are attentions of a user's own that stand beside those of the paper.
+    """
     return {
-        artefact.name: artefact.with_marks()
+        artefact.name: artefact.with_marks().with_own(own)
         for artefact in (
             *(_table1(), _table2(), _table3(), _table4(), _figure1(), _figure2()),
             *_controls(),
@@ -30,14 +33,14 @@ def artefacts() -> dict[str, Artefact]:
     }
 
 
-def find_artefacts(names: list[str]) -> list[Artefact]:
+def find_artefacts(names: list[str], own: tuple[OwnAttention, ...] = ()) -> list[Artefact]:
     """The tables and figures that are named, each once.
 
     "all" is every table, figure and control, "controls" what the paper lacks, "evidence" the
     declared plan of `paper.evidence`, line by line.
     """
     lines = {line.artefact.name: line.artefact for line in evidence_lines()}
-    known = artefacts() | lines
+    known = artefacts(own) | lines
     groups = {
         "all": list(artefacts()),
         "controls": [name for name in artefacts() if known[name].is_control],
@@ -96,7 +99,7 @@ def _table2() -> Artefact:
 def _table3() -> Artefact:
     def setting(at: TablePlace) -> PaperSetting:
         heads = int(at.column.split()[0])
-        return paper_setting(at.data, at.row if heads else "plain", heads=heads or 1)
+        return paper_setting(at.data, at.row if heads else PLAIN, heads=heads or 1)
 
     return _table(
         "table3_heads",

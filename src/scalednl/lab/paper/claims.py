@@ -5,7 +5,7 @@ row for each data set and network of its table; its kind names the rule of `pape
 judges it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -14,9 +14,10 @@ import msgspec
 from scalednl.lab.config import Experiment
 from scalednl.lab.paper.answers import Kind
 from scalednl.lab.paper.artefacts import artefacts
+from scalednl.lab.paper.grids import OwnAttention
 from scalednl.lab.paper.rules import PRIMARY
 from scalednl.lab.paper.scales import PaperSetting, Scale
-from scalednl.lab.paper.tables import content
+from scalednl.lab.paper.tables import BLOCKS, content
 
 DIVERGED = "diverged"
 """The quantity of claims that count divergences"""
@@ -51,6 +52,8 @@ class Claim:
     """The measurement that is contrasted"""
     is_ours: bool = False
     """A question of this project, not a claim of the paper"""
+    own: tuple[OwnAttention, ...] = ()
+    """Attentions of a user's own that it is about"""
 
     @property
     def is_primary(self) -> bool:
@@ -61,7 +64,7 @@ class Claim:
     def rows(self) -> tuple[ClaimRow, ...]:
         """The contrast in each data set and network of its table."""
         places: dict[tuple[str, str], dict[tuple[str, str], PaperSetting]] = {}
-        for cell in artefacts()[self.artefact].cells:
+        for cell in artefacts(self.own)[self.artefact].cells:
             place = cell.setting.data, cell.setting.network
             places.setdefault(place, {})[cell.row, cell.column] = cell.setting
         return tuple(
@@ -92,6 +95,25 @@ class Claim:
 def claims() -> tuple[Claim, ...]:
     """All claims, in the order of the file."""
     return msgspec.json.decode(content("claims.json"), type=tuple[Claim, ...])
+
+
+def own_claims(own: Sequence[OwnAttention]) -> Iterator[Claim]:
+    """Whether each attention of a user's own beats those of the paper: with 1 head, and with 4."""
+    for one in own:
+        for other in BLOCKS:
+            for heads, artefact, mine, theirs in (
+                ("1 head", "table1_importance", (one.label, "base"), (other, "base")),
+                ("4 heads", "table4_backbones", ("4 heads", one.label), ("4 heads", other)),
+            ):
+                yield Claim(
+                    f"{one.label}-beats-{other}-{heads.replace(' ', '-')}",
+                    f"With {heads}, {one.label} blocks give a lower error than {other} blocks",
+                    "better",
+                    artefact,
+                    ((1, *theirs), (-1, *mine)),
+                    is_ours=True,
+                    own=(one,),
+                )
 
 
 def main_claims(scale: Scale) -> list[str]:

@@ -1,5 +1,6 @@
 """Grids of trainings: what tables and figures of the paper, and controls, consist of."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -7,6 +8,10 @@ from scalednl.lab.config import Experiment
 from scalednl.lab.paper.provenance import provenance
 from scalednl.lab.paper.scales import PaperSetting, Scale
 
+SCALED = "scaled"
+"""The attention in whose cells those of a user's own are tried too"""
+SCALED_ONLY = frozenset({"scale", "center", "reference_pixels"})
+"""Options that other blocks do not have"""
 NETWORKS = {
     "PreResNet32": "preresnet32",
     "PreResNet56": "preresnet56",
@@ -30,6 +35,17 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class OwnAttention:
+    """An attention of a user's own beside those of the paper."""
+
+    name: str
+    code: str
+    """NAME=FINGERPRINT"""
+    label: str
+    """The name of its rows and columns"""
+
+
+@dataclass(frozen=True)
 class Artefact:
     """A table or figure."""
 
@@ -48,6 +64,8 @@ class Artefact:
     first seeds of all grids run before the second ones"""
     shows_maps: bool = False
     """Whether it shows what the blocks of its runs attend to"""
+    own: tuple[OwnAttention, ...] = ()
+    """Attentions of a user's own that it has beside those of the paper"""
 
     def with_marks(self) -> "Artefact":
         """The same with its inferred settings named."""
@@ -57,6 +75,22 @@ class Artefact:
             for c in self.cells
         )
         return replace(self, inferred=known.inferred_figures.get(self.name, ""), cells=cells)
+
+    def with_own(self, own: Sequence[OwnAttention]) -> "Artefact":
+        """The same with the cells of scaled blocks once more for each attention of a user's own.
+
+        Options that only scaled blocks have are left out.
+        """
+        cells = list(self.cells)
+        for one in own:
+            for cell in self.cells:
+                setting, options = cell.setting, dict(cell.setting.options)
+                if setting.attention != SCALED or not SCALED_ONLY.isdisjoint(options):
+                    continue
+                row, column = (one.label if v == SCALED else v for v in (cell.row, cell.column))
+                setting = replace(setting, attention=one.name, code=one.code)
+                cells.append(Cell(row, column, setting))
+        return replace(self, cells=tuple(cells), own=tuple(own))
 
     @property
     def columns(self) -> tuple[str, ...]:

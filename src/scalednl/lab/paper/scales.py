@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from scalednl.lab.config import Experiment
 from scalednl.lab.config.experiment import Precision
-from scalednl.lab.recipes import CIFAR, TINY, recipes
+from scalednl.lab.recipes import CIFAR, PLAIN, TINY, recipes
 from scalednl.networks import network_shape
 from scalednl.options import default_init
 
@@ -29,6 +29,8 @@ class PaperSetting:
     embed_share: int = 1
     """The embedding has the block's channels divided by this"""
     position: bool | None = None
+    code: str = ""
+    """NAME=FINGERPRINT of an attention of a user's own"""
 
     @property
     def is_position_only(self) -> bool:
@@ -87,11 +89,11 @@ def _experiment(scale: Scale, setting: PaperSetting) -> Experiment | None:
     if template is None or network is None or (setting.data, setting.network) in scale.absent:
         return None
     if setting.is_position_only:
-        setting = replace(setting, attention="plain", heads=1, options=(), position=True)
+        setting = replace(setting, attention=PLAIN, heads=1, options=(), position=True, code="")
     recipe = recipes()[template.format(network=network, attention=setting.attention)]
     changes = dict(scale.network_changes.get(setting.network, scale.changes))
     position = setting.position
-    if setting.attention == "plain":
+    if setting.attention == PLAIN:
         # Without blocks there is no encoding unless it is asked for.
         return replace(recipe, **changes, position=position or None)
     options = dict(setting.options)
@@ -103,7 +105,9 @@ def _experiment(scale: Scale, setting: PaperSetting) -> Experiment | None:
         channels = network_shape(network).widths[recipe.stage - 1]
         options["embed_channels"] = channels // setting.embed_share
     block = replace(recipe.block, heads=setting.heads, **options)
-    return replace(recipe, **changes, block=block, position=None if position else position)
+    code = (setting.code,) if setting.code else recipe.code
+    position = None if position else position
+    return replace(recipe, **changes, block=block, position=position, code=code)
 
 
 def run_name(experiment: Experiment) -> str:

@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from scalednl.attentions import paper_attentions
 from scalednl.lab.recipes import CIFAR, TINY
 
 DATA = (*CIFAR, TINY)
-BLOCKS = ("softmax", "scaled")
+BLOCKS = tuple(paper_attentions())
 NAMES = (
     "table1_importance",
     "table2_initialization",

@@ -7,11 +7,14 @@ from scalednl.config import BlockConfig
 from scalednl.lab.config import Experiment
 from scalednl.lab.config.experiment import PRECISIONS
 from scalednl.lab.console import counted
+from scalednl.lab.paper.grids import OwnAttention
 from scalednl.lab.paper.scales import SCALES, Scale, scale_at
 from scalednl.lab.records.runs import Cells, RunRecord
 from scalednl.lab.stats import Contrast, Summary, contrast, paired, summarise
 from scalednl.options import Center
 
+SOFTMAX = "softmax"
+"""The attention that others are compared with"""
 CENTERS: dict[Center, str] = {"keys": "centred keys", "keys+mean": "centred keys plus the mean"}
 
 
@@ -59,14 +62,32 @@ def _last_errors(runs: Sequence[RunRecord]) -> dict[int, float]:
 
 
 def as_softmax(experiment: Experiment) -> Experiment | None:
-    """The same training with softmax blocks; None for one without scaled blocks."""
+    """The same training with softmax blocks; None for one without blocks, or with these."""
     block = experiment.block
-    if block.attention != "scaled" or not experiment.blocks:
+    if block.attention == SOFTMAX or not experiment.blocks:
         return None
     block = replace(
-        block, attention="softmax", scale=True, center=None, reference_pixels=None, order="auto"
+        block, attention=SOFTMAX, scale=True, center=None, reference_pixels=None, order="auto"
     )
     return replace(experiment, block=block)
+
+
+def own_attentions_in(runs: Cells) -> tuple[OwnAttention, ...]:
+    """The attentions of users' own that runs have; fingerprints tell those of one name apart."""
+    found: dict[str, str] = {}
+    for members in runs.values():
+        experiment = members[0].experiment
+        if experiment is not None and experiment.blocks:
+            name = experiment.block.attention
+            entries = (one for one in experiment.code if one.partition("=")[0] == name)
+            found |= dict.fromkeys(entries, name)
+    names = list(found.values())
+    return tuple(
+        OwnAttention(
+            name, code, name if names.count(name) == 1 else f"{name} {code.partition('=')[2][:6]}"
+        )
+        for code, name in sorted(found.items())
+    )
 
 
 def scales_of(runs: Cells) -> list[Scale]:

@@ -16,6 +16,7 @@ from scalednl.lab.records.attention import (
     read_attention,
 )
 from scalednl.lab.records.runs import LINK, RunRecord
+from scalednl.lab.report.curves import order_of
 from scalednl.lab.report.formatting import SCORES
 from scalednl.lab.stats import Summary
 
@@ -102,9 +103,9 @@ def score_tables(items: Iterable[RunAttention]) -> list[ScoreTable]:
     ]
 
 
-def _column_order(item: RunAttention) -> tuple[int, bool, str]:
+def _column_order(item: RunAttention) -> tuple[int, int, str]:
     seed = -1 if item.record.seed is None else item.record.seed
-    return seed, item.kind != "softmax", item.run
+    return seed, order_of(item.kind), item.run
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ def explorer(records: Sequence[RunAttention]) -> Explorer:
             )
             for one, mine in zip(kept, images, strict=True)
         ),
-        tuple(tuple(kinds[kind]) for kind in sorted(kinds, key=lambda kind: kind != "softmax")),
+        tuple(tuple(kinds[kind]) for kind in sorted(kinds, key=order_of)),
         len(usable) - len(kept),
     )
 
@@ -191,11 +192,11 @@ def map_pictures(records: Sequence[RunAttention]) -> list[tuple[str, str]]:
 
     Each is the URL of a picture, and what it shows.
     """
-    found: dict[tuple[str, bool, str, str], tuple[str, str]] = {}
+    found: dict[tuple[str, int, str, str], tuple[str, str]] = {}
     for one in records:
         for item in one.record.maps:
             attention = one.record.blocks[item.block].attention
-            kind = str(one.record.data), attention != "softmax", attention, item.colours
+            kind = str(one.record.data), order_of(attention), attention, item.colours
             if kind not in found and len(found) < PICTURES:
                 url = _data_url(one.folder / item.file)
                 words = f"{one.run}, {attention}, {item.colours} colours"

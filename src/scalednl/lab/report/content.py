@@ -19,7 +19,13 @@ from scalednl.lab.records.runs import (
     by_cell,
     find_runs,
 )
-from scalednl.lab.report.aggregate import Outcome, as_softmax, describe_block, outcome
+from scalednl.lab.report.aggregate import (
+    Outcome,
+    as_softmax,
+    describe_block,
+    outcome,
+    own_attentions_in,
+)
 from scalednl.lab.report.attention import RunAttention, find_attention
 from scalednl.lab.report.contrasts import Scores
 from scalednl.lab.report.cost_claims import judge_costs
@@ -136,6 +142,7 @@ def build_content(folders: Sequence[Path], bench: Sequence[Path] = ()) -> Conten
         *judge_costs(benchmarks),
     ]
     others, curves = _others(cells)
+    own = own_attentions_in(cells)
     names = {run.name for run in counted}
     return Content(
         schema=SCHEMA,
@@ -143,7 +150,7 @@ def build_content(folders: Sequence[Path], bench: Sequence[Path] = ()) -> Conten
         counts=_counts(runs, verdicts),
         verdicts=tuple(verdicts),
         printed=printed_numbers(),
-        tables=tuple(paper_table(artefact, cells) for artefact in artefacts().values()),
+        tables=tuple(paper_table(artefact, cells) for artefact in artefacts(own).values()),
         others=others,
         curves=curves,
         costs=tuple(cost_section(record) for record in benchmarks),

@@ -4,9 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
+from scalednl.attentions import ATTENTIONS, paper_attentions
 from scalednl.lab.charts import Curve, Plot, curve_chart
 from scalednl.lab.config import Experiment
 from scalednl.lab.paper.grids import Artefact
+from scalednl.lab.recipes import PLAIN
 from scalednl.lab.records.runs import Cells, RunRecord
 from scalednl.lab.report.aggregate import describe_block, scales_of
 from scalednl.lab.report.formatting import data_words, network_words
@@ -15,7 +17,6 @@ CURVES = 8
 """In one plot"""
 POINTS = 60
 """More epochs than this are thinned out"""
-COLOURS = {"plain": "grey", "softmax": "red", "scaled": "blue", "mean": "green"}
 Place = tuple[str, str]
 """Data set and network"""
 
@@ -31,17 +32,19 @@ class Figure:
 
 def attention_of(experiment: Experiment) -> str:
     """The kind of attention, which decides colour and order."""
-    return experiment.block.attention if experiment.blocks else "plain"
+    return experiment.block.attention if experiment.blocks else PLAIN
 
 
 def colour_of(attention: str) -> str:
-    """The colour of a kind of attention; kinds that are not known here share one."""
-    return COLOURS.get(attention, "purple")
+    """The colour of a kind of attention; of a row with more in its name, that of the first word."""
+    kind = ATTENTIONS.get(attention.partition(" ")[0])
+    return "grey" if kind is None else kind.colour
 
 
 def order_of(attention: str) -> int:
-    """The place of a kind of attention beside others."""
-    return list(COLOURS).index(attention) if attention in COLOURS else len(COLOURS)
+    """The place of a kind of attention beside others: none, the paper's, the other ones."""
+    order = [PLAIN, *dict.fromkeys((*paper_attentions(), *ATTENTIONS))]
+    return order.index(attention) if attention in order else len(order)
 
 
 def error_figure(
@@ -71,7 +74,7 @@ def learning_curves(artefact: Artefact, runs: Cells) -> Iterator[Figure]:
             if curve is not None:
                 plots = places.setdefault((experiment.data, experiment.model), {})
                 # Where columns are kinds of attention, they share a plot.
-                column = "" if cell.column in COLOURS else cell.column
+                column = "" if cell.column.partition(" ")[0] in ATTENTIONS else cell.column
                 plots.setdefault(column, []).append(curve)
         for place, plots in places.items():
             shown = [Plot(column, curves) for column, curves in plots.items()]

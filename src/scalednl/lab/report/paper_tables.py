@@ -6,10 +6,18 @@ from dataclasses import dataclass, replace
 from scalednl.lab.charts import Curve, Plot
 from scalednl.lab.config import Experiment
 from scalednl.lab.paper.artefacts import artefacts
-from scalednl.lab.paper.grids import Artefact, Cell
+from scalednl.lab.paper.grids import SCALED_ONLY, Artefact, Cell
 from scalednl.lab.paper.scales import Scale
+from scalednl.lab.recipes import PLAIN
 from scalednl.lab.records.runs import Cells
-from scalednl.lab.report.aggregate import Outcome, describe_block, outcome, scales_of
+from scalednl.lab.report.aggregate import (
+    SOFTMAX,
+    Outcome,
+    describe_block,
+    outcome,
+    own_attentions_in,
+    scales_of,
+)
 from scalednl.lab.report.curves import Figure, colour_of, error_figure, learning_curves
 from scalednl.lab.report.formatting import data_words, network_words
 from scalednl.lab.report.printed_numbers import noise_caption
@@ -17,8 +25,6 @@ from scalednl.lab.report.printed_numbers import noise_caption
 MARKS = "†‡§¶"
 """Marks of inferred settings, in the order of their footnotes"""
 FIGURE2 = "figure2_embedding_channels"
-SCALED_ONLY = frozenset({"scale", "center", "reference_pixels"})
-"""Options that softmax blocks do not have"""
 
 
 @dataclass(frozen=True)
@@ -111,7 +117,7 @@ def cells_in_tables(runs: Cells) -> set[str]:
     return {
         experiment.cell
         for scale in scales_of(runs)
-        for artefact in artefacts().values()
+        for artefact in artefacts(own_attentions_in(runs)).values()
         for _, experiment in artefact.trainings(scale)
     }
 
@@ -158,9 +164,9 @@ def _row(artefact: Artefact, cell: Cell, experiment: Experiment) -> TableRow:
 def _softmax(cell: Cell, scale: Scale) -> Experiment | None:
     """The training of the same cell with softmax blocks; None where these have no such option."""
     setting = cell.setting
-    if setting.attention != "scaled" or not SCALED_ONLY.isdisjoint(dict(setting.options)):
+    if setting.attention in (PLAIN, SOFTMAX) or not SCALED_ONLY.isdisjoint(dict(setting.options)):
         return None
-    return scale.experiment(replace(setting, attention="softmax"))
+    return scale.experiment(replace(setting, attention=SOFTMAX, code=""))
 
 
 def _figure2(artefact: Artefact, groups: Sequence[ScaleGroup]) -> Iterator[Figure]:

@@ -16,11 +16,11 @@ from scalednl.lab.paper.answers import (
     answer_always,
     answer_often,
 )
-from scalednl.lab.paper.claims import Claim, claims, main_claims
+from scalednl.lab.paper.claims import Claim, claims, main_claims, own_claims
 from scalednl.lab.paper.rules import FIXED_LEVEL, OFTEN_SEEDS, RULES, Rule
 from scalednl.lab.paper.scales import Scale
 from scalednl.lab.records.runs import Cells
-from scalednl.lab.report.aggregate import scales_of
+from scalednl.lab.report.aggregate import own_attentions_in, scales_of
 from scalednl.lab.report.contrasts import RowValues, Scores, row_values
 from scalednl.lab.report.settling import More, Seconds, what_settles
 from scalednl.lab.stats import (
@@ -109,7 +109,8 @@ def judge_all(runs: Cells, scores: Scores, seconds: Seconds) -> list[Verdict]:
 
     Open verdicts have what would settle them; a main claim must pass its correction too.
     """
-    by_name = {claim.name: claim for claim in claims()}
+    asked = (*claims(), *own_claims(own_attentions_in(runs)))
+    by_name = {claim.name: claim for claim in asked}
     found: list[Verdict] = []
     for scale in scales_of(runs):
         judged = [judge(claim, scale, runs, scores) for claim in by_name.values()]

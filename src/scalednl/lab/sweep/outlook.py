@@ -10,7 +10,7 @@ from statistics import variance
 from scalednl.lab.console import counted, duration
 from scalednl.lab.paper.answers import Needed, at_a_look, settled_by_power
 from scalednl.lab.paper.artefacts import artefacts
-from scalednl.lab.paper.claims import Claim, ClaimRow, claims, main_claims
+from scalednl.lab.paper.claims import Claim, ClaimRow, claims, main_claims, own_claims
 from scalednl.lab.paper.rules import OFTEN_SEEDS, POWER, RULES, Rule
 from scalednl.lab.paper.scales import PaperSetting
 from scalednl.lab.records.runs import by_cell
@@ -78,7 +78,8 @@ def outlooks(plan: Plan, deviations: Deviations) -> tuple[list[Outlook], list[st
     scale, seeds = plan.scale, Counter(run.cell for run in plan.runs)
     rule, family = RULES[scale.name], len(main_claims(scale))
     found, absent = [], []
-    for claim in claims():
+    own = dict.fromkeys(one for table in plan.chosen for one in table.own)
+    for claim in (*claims(), *own_claims(tuple(own))):
         trained = [row for row in claim.at(scale) if all(one.cell in seeds for one in row[1])]
         rows = [
             (terms, min(seeds[one.cell] for one in experiments), experiments[0].data)

@@ -14,6 +14,7 @@ from scalednl.lab.config.settings import Device
 from scalednl.lab.paper.scales import ScaleName
 
 if TYPE_CHECKING:
+    from scalednl.lab.paper.grids import OwnAttention
     from scalednl.lab.sweep.plan import Plan, PlannedRun
     from scalednl.lab.sweep.schedule import Engine, SweepOutcome
 
@@ -55,6 +56,8 @@ class ReproduceOptions:
     """GPUs of the cluster per run; 0.25 puts four runs on one"""
     report: bool = True
     """Write report.html when all runs have ended"""
+    attention: tuple[str, ...] = ()
+    """Attentions of your own, FILE.py:NAME, beside softmax and scaled in every table"""
 
     def __post_init__(self) -> None:
         check_at_least(1, jobs=self.jobs, threads=self.threads, seeds=self.seeds)
@@ -81,6 +84,22 @@ class ReproduceOptions:
         return max(1, int(self.cpus) if self.engine == "ray" else cores() // self.jobs)
 
 
+def own_in_tables(names: Sequence[str]) -> "tuple[OwnAttention, ...]":
+    """The attentions of a user's own that stand beside those of the paper."""
+    from scalednl.attentions import own_attentions
+    from scalednl.lab.paper.grids import OwnAttention
+    from scalednl.lab.user_code import code_of
+    from scalednl.options import suggestion
+
+    known = own_attentions()
+    for name in names:
+        if name not in known:
+            hint = suggestion(name, known) or ": give the file that registers it, FILE.py:NAME"
+            raise UsageError(f"--attention {name} is no attention of your own{hint}")
+    unique = tuple(dict.fromkeys(names))
+    return tuple(OwnAttention(name, *code_of([name]), name) for name in unique)
+
+
 def plan_reproduction(names: Sequence[str], options: ReproduceOptions) -> "Plan":
     """Which runs tables and figures need, and which of them the folder already has."""
     from scalednl.lab.paper.artefacts import artefacts, find_artefacts
@@ -91,7 +110,10 @@ def plan_reproduction(names: Sequence[str], options: ReproduceOptions) -> "Plan"
         raise UsageError(
             f"name what to reproduce: {', '.join(artefacts())}, controls, evidence or all"
         )
-    chosen, scale = find_artefacts(list(names)), scale_at(options.scale, options.precision)
+    own = own_in_tables(options.attention)
+    chosen, scale = find_artefacts(list(names), own), scale_at(options.scale, options.precision)
+    if own and (fixed := [table.name for table in chosen if not table.own]):
+        raise UsageError(f"--attention cannot be added to the declared plan ({fixed[0]})")
     out = options.folder
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is not a folder: choose another one with --out")

@@ -24,6 +24,7 @@ from scalednl.lab.console import open_standard_streams
 from scalednl.lab.heartbeat import NAME, beating
 from scalednl.lab.records.run import BusyError, RunFolder
 from scalednl.lab.sweep.plan import PlannedRun
+from scalednl.lab.user_code import load_code, loaded_files
 
 POLL_SECONDS = 0.5
 LONGEST_MESSAGE = 2000
@@ -49,6 +50,8 @@ class Job:
     """Test images on which the attention of the finished run is recorded; 0: it is not"""
     command: tuple[str, ...] = ("scalednl",)
     """The command that was typed, for the records"""
+    code: tuple[str, ...] = ()
+    """Files of the user's own that were named with the command"""
     environment: dict[str, str] = field(default_factory=dict)
     patience: float = 2.0
     """Seconds to wait for another process that trains in the folder"""
@@ -66,6 +69,7 @@ class Job:
             None if root is None else str(root),
             attention,
             tuple(sys.argv),
+            tuple(map(str, loaded_files())),
         )
 
 
@@ -86,6 +90,8 @@ def train(job: Job) -> Attempt:
     from scalednl.lab.training.run import run
     from scalednl.lab.training.run_writer import summary
 
+    for path in job.code:
+        load_code(Path(path))
     experiment, settings = Experiment.from_dict(job.experiment), RunSettings(**job.settings)
     root = None if job.root is None else Path(job.root)
     use_threads(settings.threads)

@@ -26,6 +26,7 @@ from scalednl.lab.training.setup import (
     initial_model,
     load_pretrained,
 )
+from scalednl.lab.user_code import check_code
 
 NOTICE = b"\nStopping after this step; the run can be resumed. Interrupt again to end at once.\n"
 
@@ -54,6 +55,7 @@ def run(
     """
     settings = settings or RunSettings()
     folder = RunFolder(path)
+    check_code(experiment.code)
     ended = _ended(folder, experiment)
     if ended is not None:
         return _with_weights(ended, folder, Display(experiment.epochs, quiet))

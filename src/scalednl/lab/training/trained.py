@@ -9,6 +9,7 @@ from scalednl.lab.config import Experiment
 from scalednl.lab.data import ImageData
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.training.checkpoint import newest_weights
+from scalednl.lab.user_code import check_code
 from scalednl.models.registry import create_model
 from scalednl.models.residual import ResidualNetwork
 from scalednl.models.weights import load_model
@@ -58,6 +59,9 @@ def _check_weights(run: RunFolder) -> None:
 
 def source_model(source: Path) -> ResidualNetwork:
     """The network of a run directory or a weights file."""
+    folder = RunFolder(source)
+    if folder.exists():
+        check_code(folder.read_config()[0].code)
     try:
         return load_model(weights_file(source))
     except ValueError as error:
