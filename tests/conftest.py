@@ -25,6 +25,9 @@ if SHAPES_CHECKED:
 
 import torch  # noqa: E402
 
+from scalednl.attentions import ATTENTIONS  # noqa: E402
+from scalednl.lab import user_code  # noqa: E402
+
 LONG_FILES = (
     "tests/test_traced.py",
     "tests/lab/report/test_hostile.py",
@@ -61,6 +64,17 @@ def _one_thread() -> None:
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def _same_attentions() -> Iterator[None]:
+    """What a test registers, or loads from a file, is gone after it."""
+    before, files = dict(ATTENTIONS), dict(user_code._loaded)
+    yield
+    ATTENTIONS.clear()
+    ATTENTIONS.update(before)
+    user_code._loaded.clear()
+    user_code._loaded.update(files)
 
 
 @pytest.fixture

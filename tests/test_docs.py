@@ -98,6 +98,14 @@ def test_the_plan_in_the_readme_is_the_one_printed() -> None:
     assert shown in (ROOT / "README.md").read_text()
 
 
+def test_the_example_of_an_attention_is_the_file_that_its_page_shows() -> None:
+    """The first snippet of the page is the complete file, and it is short."""
+    example = (ROOT / "docs" / "examples" / "sigmoid_attention.py").read_text()
+    page = (ROOT / "docs" / "attention-variants.md").read_text()
+    assert re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)[0] == example
+    assert len(example.splitlines()) <= 16
+
+
 @pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     """Every relative link names a file that is there."""

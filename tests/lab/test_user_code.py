@@ -5,7 +5,17 @@ from pathlib import Path
 import pytest
 
 from scalednl.errors import UsageError
-from scalednl.lab.user_code import load_code, split_reference
+from scalednl.lab.user_code import (
+    check_code,
+    code_of,
+    find_network,
+    fingerprint_of,
+    load_attention,
+    load_code,
+    load_network,
+    loaded_files,
+    split_reference,
+)
 
 CODE = """
 import math
@@ -25,12 +35,12 @@ def test_a_file_is_executed_once_per_content(tmp_path: Path) -> None:
     """The same content gives the same module; changed code gives another."""
     path = _write(tmp_path, CODE)
     first = load_code(path)
-    assert first.function("double")(21) == 42  # type: ignore[operator]
+    assert first.function("double")(21) == 42
     assert load_code(path) is first
     _write(tmp_path, CODE.replace("2 *", "3 *"))
     second = load_code(path)
     assert second.fingerprint != first.fingerprint
-    assert second.function("double")(21) == 63  # type: ignore[operator]
+    assert second.function("double")(21) == 63
 
 
 def test_comments_docstrings_and_layout_do_not_count(tmp_path: Path) -> None:
@@ -46,7 +56,7 @@ def test_a_file_can_import_its_neighbours(tmp_path: Path) -> None:
     """As `python FILE` lets it."""
     _write(tmp_path, "FACTOR = 7", "a_neighbour_of_mine.py")
     path = _write(tmp_path, "from a_neighbour_of_mine import FACTOR\ndef f(x): return FACTOR * x")
-    assert load_code(path).function("f")(6) == 42  # type: ignore[operator]
+    assert load_code(path).function("f")(6) == 42
 
 
 @pytest.mark.parametrize(
@@ -95,3 +105,56 @@ def test_what_is_not_there_is_one_sentence(tmp_path: Path) -> None:
         load_code(_write(tmp_path, "#" * 2_000_000))
     with pytest.raises(UsageError, match=r"has no function 'doubel'; did you mean 'double'\?"):
         load_code(_write(tmp_path, CODE)).function("doubel")
+
+
+ATTENTION = """
+import torch, scalednl
+
+@scalednl.register_attention
+def cosine(theta, phi):
+    return torch.cos(theta @ phi.mT) / phi.shape[-2]
+
+def build(num_classes):
+    return torch.nn.Linear(1, num_classes)
+"""
+
+
+def test_code_is_compared_with_what_was_recorded(tmp_path: Path) -> None:
+    """Loaded and unchanged passes; changed code and files that are not loaded are sentences."""
+    path = _write(tmp_path, ATTENTION, "cosines.py")
+    with pytest.raises(UsageError, match=r"the attention cosine .* is not loaded: add --code FILE"):
+        check_code(["cosine=000000000000"])
+    assert load_attention(path, "cosine") == "cosine"
+    assert load_network(path, "build") == "cosines:build"
+    assert loaded_files()[-1] == path
+    entries = code_of(["cosine", "cosines:build"])
+    assert entries == tuple(
+        f"{name}={fingerprint_of('cosine')}" for name in ("cosine", "cosines:build")
+    )
+    check_code(entries)
+    _write(tmp_path, ATTENTION.replace("cos(", "sin("), "cosines.py")
+    load_code(path)
+    assert code_of(["cosine"]) != entries[:1]
+    with pytest.raises(UsageError, match="the code of cosine is not what it was"):
+        check_code(entries[:1])
+    assert code_of(["cosine"], given=entries) == entries[:1]
+    with pytest.raises(UsageError, match=r"network other:build .* add --code other\.py"):
+        find_network("other:build")
+
+
+def test_an_attention_of_an_imported_module_has_a_fingerprint_too() -> None:
+    """Its source counts; without any source, its compiled form does."""
+    import torch
+
+    import scalednl
+
+    @scalednl.register_attention
+    def written(theta, phi):  # type: ignore[no-untyped-def]
+        return theta @ phi.mT
+
+    names = {"torch": torch, "scalednl": scalednl}
+    exec("@scalednl.register_attention\ndef typed(theta, phi): return 3 * theta @ phi.mT", names)
+    found = [fingerprint_of(name) for name in ("written", "typed")]
+    assert all(len(letters) == 12 for letters in found)
+    assert found[0] != found[1]
+    assert fingerprint_of("scaled") == fingerprint_of("nobody") == ""

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from scalednl.attentions import ATTENTIONS
 from scalednl.blocks import NonLocalBlock
-from scalednl.inspection.factors import LARGEST_MAP, Factors, check_map_size
+from scalednl.inspection.factors import Factors, check_map_size, is_large_map
 from scalednl.ops.attention import attention_scale, centred, nonlocal_attention
 from scalednl.ops.layout import Maps, accumulation_dtype, full_precision, pixel_rows, rows_to_maps
 from scalednl.ops.masks import shown
@@ -81,7 +81,7 @@ class BlockAttention:
     @property
     def is_large(self) -> bool:
         """Whether a map is too large to be formed at once."""
-        return self.theta.shape[2] * self.phi.shape[2] > LARGEST_MAP
+        return is_large_map(self.theta.shape[2], self.phi.shape[2])
 
     def _factors(self, exist: Bool[Tensor, " keys"] | None) -> Factors:
         if is_own(self.block.attention):

@@ -20,9 +20,15 @@ KeyMean = Float[Tensor, "*maps keys"]
 RowsOfMap = Float[Tensor, "*maps rows keys"]
 
 
+def is_large_map(queries: int, keys: int) -> bool:
+    """Whether a map is too large to be formed at once."""
+    return queries * keys > LARGEST_MAP
+
+
 def check_map_size(queries: int, keys: int, itemsize: int) -> None:
     """Raise if a map is too large to be formed at once."""
-    if (entries := queries * keys) > LARGEST_MAP:
+    if is_large_map(queries, keys):
+        entries = queries * keys
         size = entries * itemsize / 2**20
         raise ValueError(
             f"a map of {queries:,} queries x {keys:,} keys has {entries:,} entries "
@@ -66,7 +72,7 @@ class Factors:
     @property
     def is_large(self) -> bool:
         """Whether a map is too large to be formed at once."""
-        return self.entries > LARGEST_MAP
+        return is_large_map(self.queries, self.keys)
 
     def rows(self, queries: slice | Sequence[int]) -> RowsOfMap:
         """A of these queries, of every map."""

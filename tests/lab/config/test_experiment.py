@@ -2,16 +2,19 @@
 
 import copy
 import json
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from scalednl.attentions import ATTENTIONS
 from scalednl.config import BlockConfig, StackConfig
 from scalednl.errors import UsageError
 from scalednl.lab.config import Experiment
 from scalednl.lab.recipes import find_recipe, recipes
 from scalednl.options import Attention, default_init
+from tests.own_attentions import registered
 
 CELLS = {
     "cifar10-preresnet56-scaled": "8673ab20107e",
@@ -180,3 +183,33 @@ def test_cells_of_finished_runs_stay_the_same() -> None:
     found = {name: find_recipe(name).cell for name in CELLS if name in recipes()}
     found["10,000 images"] = replace(short, limit=10000, epochs=10, test_last=2).cell
     assert found == CELLS
+
+
+def test_the_code_of_a_users_own_attention_counts() -> None:
+    """It is filled in, kept in the file and part of the cell; runs without it are as before."""
+    with registered():
+        own = find_recipe("pairs-sigmoid")
+        (entry,) = own.code
+        assert entry.startswith("sigmoid=")
+        assert Experiment.from_dict(own.as_dict()) == own
+        other = replace(own, code=("sigmoid=000000000000",))
+        assert (other.code, other.cell == own.cell) == (("sigmoid=000000000000",), False)
+        # The entry goes with the attention, and blocks that are not there have none.
+        assert replace(own, block=replace(own.block, attention="scaled")).code == ()
+        assert replace(own, blocks=0).code == ()
+        file = own.as_dict()
+    assert "code" not in find_recipe("pairs-scaled").as_dict()
+    with pytest.raises(UsageError, match="no recipe is called 'pairs-sigmoid'"):
+        find_recipe("pairs-sigmoid")
+    # A record can be read without the code.
+    assert Experiment.from_dict(file) == own
+
+
+@pytest.mark.parametrize("code", [["../x=1"], ["plain=1"], [3], "sigmoid", [["a"]], [None]])
+def test_odd_entries_of_code_declare_nothing(code: object) -> None:
+    """A file cannot make other names known than those of attentions."""
+    known = set(ATTENTIONS)
+    values = {**find_recipe("pairs-scaled").as_dict(), "code": code}
+    with suppress(ValueError):
+        assert Experiment.from_dict(values).code == ()
+    assert set(ATTENTIONS) == known

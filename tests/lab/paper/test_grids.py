@@ -1,8 +1,9 @@
 """Grids of trainings."""
 
 from scalednl.lab.paper.artefacts import artefacts
-from scalednl.lab.paper.grids import Artefact, Cell, paper_setting
+from scalednl.lab.paper.grids import Artefact, Cell, OwnAttention, paper_setting
 from scalednl.lab.paper.scales import SCALES
+from tests.own_attentions import registered
 
 
 def test_a_setting_is_that_of_table_1_unless_it_says_otherwise() -> None:
@@ -42,3 +43,26 @@ def test_inferred_settings_are_marked() -> None:
     unknown = Artefact("unknown", "", "", bare.cells).with_marks()
     assert unknown.inferred == ""
     assert not any(cell.inferred for cell in unknown.cells)
+
+
+def test_an_attention_of_a_users_own_stands_beside_scaled() -> None:
+    """In every cell of scaled blocks but those with options of theirs, at every scale."""
+    own = OwnAttention("sigmoid", "sigmoid=0123456789ab", "sigmoid")
+    with registered():
+        for name, table in artefacts((own,)).items():
+            before = artefacts()[name]
+            added = table.cells[len(before.cells) :]
+            plain = [cell for cell in before.cells if cell.setting.attention == "scaled"]
+            options = [dict(cell.setting.options) for cell in plain]
+            kept = [not {"scale", "center", "reference_pixels"} & one.keys() for one in options]
+            assert len(added) == sum(kept)
+            assert {cell.setting.attention for cell in added} <= {"sigmoid"}
+            assert all(cell.printed is None for cell in added)
+            for scale in SCALES.values():
+                for cell, experiment in table.trainings(scale):
+                    if cell in added and not cell.setting.is_position_only:
+                        assert experiment.block.attention == "sigmoid"
+                        assert experiment.code == (own.code,)
+        one = artefacts((own,))["table1_importance"]
+        assert {cell.row for cell in one.cells} == {"softmax", "scaled", "sigmoid"}
+        assert artefacts((own,))["table4_backbones"].columns == ("softmax", "scaled", "sigmoid")

@@ -6,6 +6,7 @@ from pathlib import Path
 from scalednl.lab.recipes import find_recipe
 from scalednl.lab.report.content import SET_ASIDE, build_content
 from tests.lab.report.builders import cell_experiment, write_cell, write_run
+from tests.own_attentions import registered
 
 BENCH = Path(__file__).parents[3] / "benchmarks" / "results"
 
@@ -51,3 +52,49 @@ def test_a_run_that_does_not_count_says_why(tmp_path: Path) -> None:
     whole = rows["whole"]
     assert (whole.last, whole.best, whole.best_epoch) == (15.0, 10.0, 2)
     assert (whole.epochs, whole.planned_epochs) == (4, 4)
+
+
+def test_an_attention_of_a_users_own_has_rows_and_verdicts(tmp_path: Path) -> None:
+    """Beside softmax and scaled in the tables, with its difference to softmax, without its code."""
+    errors = {"softmax": [30.0, 31.0], "scaled": [28.0, 29.5], "sigmoid": [20.0, 20.5]}
+    base = cell_experiment("table1_importance", "scaled", "base")
+    for name in ("softmax", "scaled"):
+        write_cell(tmp_path, cell_experiment("table1_importance", name, "base"), errors[name])
+    with registered():
+        block = replace(base.block, attention="sigmoid")
+        own = replace(base, recipe="pairs-sigmoid", block=block)
+        write_cell(tmp_path, own, errors["sigmoid"])
+    content = build_content([tmp_path])
+    assert not content.others
+    table = next(table for table in content.tables if table.name == "table1_importance")
+    (group,) = (group for group in table.groups if group.scale == "smoke")
+    cells = {row.row: row.cells["base"] for row in group.rows}
+    assert list(cells) == ["softmax", "scaled", "sigmoid"]
+    ours = cells["sigmoid"].ours if cells["sigmoid"] else None
+    assert ours is not None
+    assert ours.last is not None
+    assert ours.difference is not None
+    assert (ours.last.mean, ours.difference.mean) == (20.25, -10.25)
+    verdicts = {one.claim: one for one in content.verdicts}
+    for other, mean in (("softmax", 10.25), ("scaled", 8.5)):
+        verdict = verdicts[f"sigmoid-beats-{other}-1-head"]
+        assert (verdict.mean, verdict.is_primary, verdict.is_ours) == (mean, False, True)
+        assert f"sigmoid blocks give a lower error than {other} blocks" in verdict.says
+
+
+def test_changed_code_is_another_attention(tmp_path: Path) -> None:
+    """Two fingerprints of one name are two rows, named by their first letters."""
+    base = cell_experiment("table1_importance", "scaled", "base")
+    with registered():
+        for letters, error in (("aaaaaa000000", 20.0), ("bbbbbb000000", 30.0)):
+            block = replace(base.block, attention="sigmoid")
+            one = replace(base, recipe="pairs-sigmoid", block=block, code=(f"sigmoid={letters}",))
+            write_run(tmp_path / letters, one, [error])
+    table = next(t for t in build_content([tmp_path]).tables if t.name == "table1_importance")
+    (group,) = (group for group in table.groups if group.scale == "smoke")
+    found = {row.row: row.cells["base"] for row in group.rows}
+    assert list(found) == ["sigmoid aaaaaa", "sigmoid bbbbbb"]
+    means = [
+        cell.ours.last.mean for cell in found.values() if cell and cell.ours and cell.ours.last
+    ]
+    assert means == [20.0, 30.0]

@@ -6,13 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from scalednl.errors import UsageError
 from scalednl.lab import ReproduceOptions
 from scalednl.lab import reproduce as reproduce_of_the_lab
 from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.grids import Artefact, Cell
 from scalednl.lab.paper.scales import SCALES, PaperSetting
 from scalednl.lab.sweep import reproduce
+from scalednl.lab.sweep.reproduce import own_in_tables, plan_reproduction
+from scalednl.lab.user_code import load_attention
 from tests.lab.training.builders import small
+from tests.own_attentions import registered
 
 SCALED, PLAIN = "pairs-scaled-heads-1-allx1-seed0", "pairs-plain-allx1-seed0"
 
@@ -65,3 +69,38 @@ def test_attention_that_cannot_be_recorded_fails_no_run(
     assert outcome.page == tmp_path / "report.html"
     assert outcome.page.is_file()
     assert "; its attention could not be recorded: " in capsys.readouterr().out
+
+
+def test_an_attention_of_a_users_own_is_reproduced(tmp_path: Path) -> None:
+    """From a file to the page: trained by a worker, its maps recorded, beside the others."""
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "import torch, scalednl\n"
+        "@scalednl.register_attention\n"
+        "def tangent(theta, phi):\n"
+        "    return torch.tanh(theta @ phi.mT) / phi.shape[-2]\n"
+    )
+    name = load_attention(file, "tangent")
+    options = ReproduceOptions(out=tmp_path / "runs", threads=1, attention=(name,))
+    (own,) = own_in_tables([name])
+    outcome = reproduce_of_the_lab(["least"], options)
+    tangent = SCALED.replace("scaled", "tangent")
+    assert set(outcome.finished) == {SCALED, tangent}
+    record = json.loads((tmp_path / "runs" / tangent / "attention" / "attention.json").read_text())
+    assert record["blocks"][0]["attention"] == "tangent"
+    assert record["explorer"]["images"]
+    assert outcome.page is not None
+    assert tangent in outcome.page.read_text()
+    config = json.loads((tmp_path / "runs" / tangent / "config.json").read_text())
+    assert config["experiment"]["code"] == [own.code]
+
+
+def test_attentions_that_cannot_be_added_are_one_sentence() -> None:
+    """Names that nobody registered, and the declared plan."""
+    with pytest.raises(UsageError, match="--attention sigmoid is no attention of your own: give"):
+        own_in_tables(["sigmoid"])
+    with registered():
+        with pytest.raises(UsageError, match="no attention of your own; did you mean 'sigmoid'"):
+            own_in_tables(["sigmoyd"])
+        with pytest.raises(UsageError, match="cannot be added to the declared plan"):
+            plan_reproduction(["evidence"], ReproduceOptions(attention=("sigmoid",)))

@@ -18,14 +18,19 @@ SHARES = (1, 2, 4, 8)
 """Figure 2's axis, whose values the paper does not print: C / share embedding channels"""
 
 
-@cache
 def artefacts(own: tuple[OwnAttention, ...] = ()) -> dict[str, Artefact]:
     """All tables and figures by name, in the paper's order, the controls last.
 
     `own` are attentions of a user's own that stand beside those of the paper.
     """
+    known = _artefacts()
+    return {name: table.with_own(own) for name, table in known.items()} if own else known
+
+
+@cache
+def _artefacts() -> dict[str, Artefact]:
     return {
-        artefact.name: artefact.with_marks().with_own(own)
+        artefact.name: artefact.with_marks()
         for artefact in (
             *(_table1(), _table2(), _table3(), _table4(), _figure1(), _figure2()),
             *_controls(),

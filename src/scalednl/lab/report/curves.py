@@ -38,7 +38,9 @@ def attention_of(experiment: Experiment) -> str:
 def colour_of(attention: str) -> str:
     """The colour of a kind of attention; of a row with more in its name, that of the first word."""
     kind = ATTENTIONS.get(attention.partition(" ")[0])
-    return "grey" if kind is None else kind.colour
+    if attention == PLAIN:
+        return "grey"
+    return "purple" if kind is None else kind.colour
 
 
 def order_of(attention: str) -> int:

@@ -97,7 +97,7 @@ def own_in_tables(names: Sequence[str]) -> "tuple[OwnAttention, ...]":
             hint = suggestion(name, known) or ": give the file that registers it, FILE.py:NAME"
             raise UsageError(f"--attention {name} is no attention of your own{hint}")
     unique = tuple(dict.fromkeys(names))
-    return tuple(OwnAttention(name, *code_of([name]), name) for name in unique)
+    return tuple(OwnAttention(name, code_of([name])[0], name) for name in unique)
 
 
 def plan_reproduction(names: Sequence[str], options: ReproduceOptions) -> "Plan":
