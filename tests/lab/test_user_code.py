@@ -158,3 +158,12 @@ def test_an_attention_of_an_imported_module_has_a_fingerprint_too() -> None:
     assert all(len(letters) == 12 for letters in found)
     assert found[0] != found[1]
     assert fingerprint_of("scaled") == fingerprint_of("nobody") == ""
+
+
+@pytest.mark.parametrize(
+    "entry", ["", "sigmoid", "sigmoid=", "a=0123456789ag", "a b=0123456789ab", "<b>=0123456789ab"]
+)
+def test_an_entry_is_a_name_and_twelve_letters(entry: str) -> None:
+    """Anything else, which only a damaged or hostile record has, is refused."""
+    with pytest.raises(UsageError, match="is not NAME=FINGERPRINT"):
+        code_of(["sigmoid"], given=[entry])

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from scalednl.attentions import ATTENTIONS, own_attentions, paper_attentions
+from scalednl.attentions import own_attentions, paper_attentions
 from scalednl.config import BlockConfig
 from scalednl.errors import UsageError
 from scalednl.lab.config import Experiment
@@ -35,7 +35,7 @@ PRETRAIN = "tiny-preresnet50-plain-pretrain"
 
 
 def recipes() -> dict[str, Experiment]:
-    """All recipes by name; those with an attention of a user's own while it is known."""
+    """All recipes by name; those with an attention of a user's own while it is registered."""
     return _recipes(_attentions(), code_of(own_attentions()))
 
 
@@ -46,8 +46,7 @@ def _recipes(attentions: tuple[str, ...], _code: tuple[str, ...]) -> dict[str, E
 
 def _attentions() -> tuple[str, ...]:
     """No blocks, the paper's attentions, and those of a user's own."""
-    own = (kind.name for kind in ATTENTIONS.values() if kind.form == "own")
-    return (PLAIN, *paper_attentions(), *own)
+    return (PLAIN, *paper_attentions(), *own_attentions())
 
 
 def find_recipe(name: str) -> Experiment:

@@ -23,6 +23,7 @@ from scalednl.errors import UsageError
 from scalednl.options import suggestion
 
 REFERENCE = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)")
+ENTRY = re.compile(r"[A-Za-z_][\w.-]{0,99}(:[A-Za-z_]\w{0,99})?=[0-9a-f]{12}", re.ASCII)
 LARGEST = 2**20
 """Bytes of a file; what is larger is no file that somebody wrote"""
 MODULE = "scalednl_user_"
@@ -115,7 +116,11 @@ def find_network(name: str) -> Callable[..., Any]:
 
 def code_of(names: Iterable[str], given: Iterable[str] = ()) -> tuple[str, ...]:
     """NAME=FINGERPRINT of attentions and networks: as given, or else as they are loaded now."""
-    known = dict(entry.split("=", 1) for entry in given if "=" in entry)
+    given = tuple(given)
+    for entry in given:
+        if not ENTRY.fullmatch(entry):
+            raise UsageError(f"code has {entry[:80]!r}, which is not NAME=FINGERPRINT")
+    known = dict(entry.split("=", 1) for entry in given)
     found = {name: known.get(name) or fingerprint_of(name) for name in names}
     return tuple(sorted(f"{name}={letters}" for name, letters in found.items() if letters))
 

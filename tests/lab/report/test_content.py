@@ -3,7 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
+from scalednl.lab.config import Experiment
 from scalednl.lab.recipes import find_recipe
+from scalednl.lab.report.aggregate import MOST_OWN
 from scalednl.lab.report.content import SET_ASIDE, build_content
 from tests.lab.report.builders import cell_experiment, write_cell, write_run
 from tests.own_attentions import registered
@@ -98,3 +100,19 @@ def test_changed_code_is_another_attention(tmp_path: Path) -> None:
         cell.ours.last.mean for cell in found.values() if cell and cell.ours and cell.ours.last
     ]
     assert means == [20.0, 30.0]
+
+
+def test_the_tables_have_room_for_few_attentions_of_users_own(tmp_path: Path) -> None:
+    """However many names records have, the others are listed below the tables."""
+    base = cell_experiment("table1_importance", "scaled", "base")
+    values = base.as_dict()
+    for number in range(MOST_OWN + 4):
+        name = f"own{number:02}"
+        block = {**values["block"], "attention": name}
+        one = {**values, "block": block, "code": [f"{name}=0123456789ab"]}
+        write_run(tmp_path / name, Experiment.from_dict(one), [30.0])
+    content = build_content([tmp_path])
+    table = next(t for t in content.tables if t.name == "table1_importance")
+    (group,) = (group for group in table.groups if group.scale == "smoke")
+    assert len(group.rows) == MOST_OWN
+    assert len(content.others) == 4

@@ -6,10 +6,8 @@ from typing import Any
 
 from scalednl.lab.config import Experiment
 from scalednl.lab.paper.provenance import provenance
-from scalednl.lab.paper.scales import PaperSetting, Scale
+from scalednl.lab.paper.scales import SCALED, PaperSetting, Scale
 
-SCALED = "scaled"
-"""The attention in whose cells those of a user's own are tried too"""
 SCALED_ONLY = frozenset({"scale", "center", "reference_pixels"})
 """Options that other blocks do not have"""
 NETWORKS = {

@@ -5,12 +5,15 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from typing import Any, Literal
 
+from scalednl.attentions import ATTENTIONS
 from scalednl.lab.config import Experiment
 from scalednl.lab.config.experiment import Precision
 from scalednl.lab.recipes import CIFAR, PLAIN, TINY, recipes
 from scalednl.networks import network_shape
 from scalednl.options import default_init
 
+SCALED = "scaled"
+"""The attention in whose place those of a user's own are tried"""
 ScaleName = Literal["smoke", "lite", "paper"]
 
 
@@ -90,7 +93,7 @@ def _experiment(scale: Scale, setting: PaperSetting) -> Experiment | None:
         return None
     if setting.is_position_only:
         setting = replace(setting, attention=PLAIN, heads=1, options=(), position=True, code="")
-    recipe = recipes()[template.format(network=network, attention=setting.attention)]
+    recipe = _recipe(template, network, setting.attention)
     changes = dict(scale.network_changes.get(setting.network, scale.changes))
     position = setting.position
     if setting.attention == PLAIN:
@@ -108,6 +111,18 @@ def _experiment(scale: Scale, setting: PaperSetting) -> Experiment | None:
     code = (setting.code,) if setting.code else recipe.code
     position = None if position else position
     return replace(recipe, **changes, block=block, position=position, code=code)
+
+
+def _recipe(template: str, network: str, attention: str) -> Experiment:
+    """The recipe of an attention; of a user's own, whose code a reader need not have, from scaled.
+
+    Recipes of all attentions differ in the attention alone.
+    """
+    name = template.format(network=network, attention=attention)
+    if attention == PLAIN or ATTENTIONS[attention].form != "own":
+        return recipes()[name]
+    found = recipes()[template.format(network=network, attention=SCALED)]
+    return replace(found, recipe=name, block=replace(found.block, attention=attention))
 
 
 def run_name(experiment: Experiment) -> str:

@@ -15,6 +15,8 @@ from scalednl.options import Center
 
 SOFTMAX = "softmax"
 """The attention that others are compared with"""
+MOST_OWN = 8
+"""Attentions of users' own that stand in tables; runs of others are listed below them"""
 CENTERS: dict[Center, str] = {"keys": "centred keys", "keys+mean": "centred keys plus the mean"}
 
 
@@ -81,12 +83,13 @@ def own_attentions_in(runs: Cells) -> tuple[OwnAttention, ...]:
             name = experiment.block.attention
             entries = (one for one in experiment.code if one.partition("=")[0] == name)
             found |= dict.fromkeys(entries, name)
+    found = dict(sorted(found.items())[:MOST_OWN])
     names = list(found.values())
     return tuple(
         OwnAttention(
             name, code, name if names.count(name) == 1 else f"{name} {code.partition('=')[2][:6]}"
         )
-        for code, name in sorted(found.items())
+        for code, name in found.items()
     )
 
 
