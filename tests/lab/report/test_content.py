@@ -3,6 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
+from scalednl.lab.config import FolderConfig
+from scalednl.lab.config.folder import FolderFacts
 from scalednl.lab.recipes import find_recipe
 from scalednl.lab.report.content import SET_ASIDE, build_content
 from tests.lab.report.builders import cell_experiment, write_cell, write_run
@@ -51,3 +53,22 @@ def test_a_run_that_does_not_count_says_why(tmp_path: Path) -> None:
     whole = rows["whole"]
     assert (whole.last, whole.best, whole.best_epoch) == (15.0, 10.0, 2)
     assert (whole.epochs, whole.planned_epochs) == (4, 4)
+
+
+def test_trainings_on_own_images_are_told_apart_by_their_content(tmp_path: Path) -> None:
+    """Two seeds of one content share a row wherever the images were; other content has its own."""
+    for seed, (path, letters) in enumerate(
+        (("/a/pets", "aa"), ("/b/pets", "aa"), ("/a/pets", "b"))
+    ):
+        found = FolderFacts(letters * 6, 2, 90, 10, (0.5,) * 3, (0.2,) * 3)
+        experiment = replace(
+            find_recipe("pairs-scaled"),
+            data=f"folder:{path}",
+            folder=FolderConfig(found=found),
+            seed=seed,
+        )
+        write_run(tmp_path / str(seed), experiment, [20.0 + seed])
+    content = build_content([tmp_path])
+    names = {row.data: row.ours.n for row in content.others}
+    assert names == {"folder:pets-aaaaaa": 2, "folder:pets-bbbbbb": 1}
+    assert {run.data for run in content.runs} == names.keys()
