@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from scalednl.lab.config import Experiment, PairsConfig, RecallConfig, RunSettings
+    from scalednl.lab.config import Experiment, FolderConfig, PairsConfig, RecallConfig, RunSettings
     from scalednl.lab.data.load import load_data
     from scalednl.lab.recipes import find_recipe
     from scalednl.lab.report.write import write_report as build_report
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Experiment",
+    "FolderConfig",
     "PairsConfig",
     "RecallConfig",
     "ReproduceOptions",
@@ -30,6 +31,7 @@ __all__ = [
 
 _HOMES = {
     "Experiment": ("config", "Experiment"),
+    "FolderConfig": ("config", "FolderConfig"),
     "PairsConfig": ("config", "PairsConfig"),
     "RecallConfig": ("config", "RecallConfig"),
     "ReproduceOptions": ("sweep.reproduce", "ReproduceOptions"),

@@ -58,6 +58,11 @@ def _lines(what: str, total: int | None, in_bytes: bool) -> Advance:
     return advance
 
 
+def notice(text: str) -> None:
+    """Print a sentence beside the output proper."""
+    print(f"scalednl: {text}", file=sys.stderr, flush=True)
+
+
 def emit(text: str) -> None:
     """Print a line at once."""
     print(text, flush=True)

@@ -7,7 +7,7 @@ from PIL import Image
 
 from scalednl.lab.config.experiment import GENERATED
 from tests.lab.cli.conftest import Refused, Run
-from tests.lab.data.builders import small_cifar, tar, tiny_files, zipped
+from tests.lab.data.builders import image_folder, small_cifar, tar, tiny_files, zipped
 
 
 def test_get_verify_and_list(tmp_path: Path, run_here: Run) -> None:
@@ -41,6 +41,10 @@ def test_mistakes_and_failures_have_their_codes(tmp_path: Path, refused: Refused
     root = ["--root", str(tmp_path)]
     (tmp_path / "d.png").mkdir()
     cases = [
+        (["get", "folder:x"], 2, "folder:x is your own: use it as it is, with --data folder:x"),
+        (["show", "folder:", "p.png"], 2, "folder: must name a folder"),
+        (["verify", f"folder:{tmp_path}/no"], 2, "no does not exist"),
+        (["show", str(tmp_path), "p.png"], 2, f"use folder:{tmp_path}"),
         (["get", "cifar01"], 2, "did you mean 'cifar10'"),
         (["get", "cifar10", "--from", str(tmp_path / "none")], 1, "none does not exist"),
         (["get", "cifar10", "--from", str(other)], 1, "is not the official file"),
@@ -77,3 +81,25 @@ def test_show_draws_a_sheet(tmp_path: Path, run_here: Run, name: str, height: in
     assert picture.getpixel((16 + 3, 16 + 3)) != (255, 255, 255)
     # The second row has one image only.
     assert picture.getpixel((16 + 176 + 80, 16 + row + 30)) == (255, 255, 255)
+
+
+def test_a_folder_of_images(tmp_path: Path, run_here: Run) -> None:
+    """It is verified, drawn and listed; images that cannot be read are all named."""
+    pets = image_folder(tmp_path / "pets", {"cat": 9, "dog": 5})
+    name, root = f"folder:{pets}", ["--root", str(tmp_path / "root")]
+    assert "all 14 images of 2 classes are valid" in run_here("data", "verify", name).stdout
+    drawn = run_here("data", "show", name, str(tmp_path / "sheet.png"), *root)
+    assert drawn.returncode == 0, drawn.stderr
+    with Image.open(tmp_path / "sheet.png") as sheet:
+        assert sheet.width > 900
+    listed = run_here("data", "list", *root).stdout
+    assert f"folder:{pets} (side=64 resize=crop held_out=0.1)  ready" in listed
+    for number in range(5):
+        (pets / "cat" / f"{number}.jpg").write_bytes(b"x")
+    assert "changed or gone: decoded again if used" in run_here("data", "list", *root).stdout
+    checked = run_here("data", "verify", name, *root)
+    assert checked.returncode == 1
+    assert checked.stdout.count("not an image of a known kind") == 5
+    assert "5 of 14 images" in checked.stderr
+    next((tmp_path / "root" / "folders").glob("pets-*/dataset.json")).write_text("{")
+    assert "damaged: decoded again when used" in run_here("data", "list", *root).stdout

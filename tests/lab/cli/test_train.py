@@ -10,6 +10,7 @@ from scalednl.lab.cli.train import parse_train
 from scalednl.lab.recipes import recipes
 from scalednl.lab.records.run import RunFolder, RunSetup
 from tests.lab.cli.conftest import Refused, Run
+from tests.lab.data.builders import image_folder
 from tests.lab.training.builders import OPTIONS, SMALL
 from tests.support import run_scalednl
 
@@ -144,3 +145,36 @@ def test_numbers_and_names_are_both_understood(tmp_path: Path, run_here: Run) ->
     assert again.returncode == 0, again.stderr
     assert "started with" not in again.stdout
     assert f"{out}: finished" in again.stdout
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_images_of_your_own(tmp_path: Path, run_here: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relative path is enough; the run is named after the folder, and resumes from anywhere."""
+    image_folder(tmp_path / "My pets", {"cat": 40, "dog": 20})
+    monkeypatch.chdir(tmp_path)
+    options = ["--epochs", "1", "--batch", "32", "--threads", "1", "--folder.side", "16"]
+    options += ["--root", "root", "--no-tensorboard"]
+    command = ["train", "pairs-scaled", "--data", "folder:My pets", *options]
+    first = run_here(*command)
+    assert first.returncode == 0, first.stderr
+    [path] = (tmp_path / "runs").iterdir()
+    assert path.name.startswith("pairs-scaled-on-My-pets-seed0-")
+    monkeypatch.chdir("/")
+    last = first.stdout.splitlines()[-1].partition(": ")[2]
+    assert run_here("train", str(path)).stdout == f"{path}: {last}\n"
+    assert "on 6 images of folder:" in run_here("eval", str(path)).stdout
+    (tmp_path / "My pets").rename(tmp_path / "pets")
+    (path / "result.json").unlink()
+    gone = run_here("train", str(path))
+    assert gone.returncode == 2
+    assert f"{tmp_path}/My pets does not exist" in gone.stderr
+    moved = run_here("train", str(path), "--data", f"folder:{tmp_path}/pets")
+    assert moved.returncode == 0, moved.stderr
+    assert last.partition(",")[0] in moved.stdout
+
+
+def test_options_of_a_folder_in_the_help(run_here: Run) -> None:
+    """Those that a person chooses, without what is found in the images."""
+    shown = run_here("train", "pairs-scaled", "--help").stdout
+    assert "--folder.side" in shown
+    assert "found" not in shown.partition("--folder.side")[2].partition("--recalibrate")[0]

@@ -9,6 +9,7 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -96,10 +97,10 @@ def tiny_files(classes: int = 2, train: int = 3, test: int = 2) -> Files:
     return files
 
 
-def encoded(picture: Image.Image, kind: str) -> bytes:
+def encoded(picture: Image.Image, kind: str, **options: Any) -> bytes:
     """A picture as a file."""
     buffer = io.BytesIO()
-    picture.save(buffer, kind)
+    picture.save(buffer, kind, **options)
     return buffer.getvalue()
 
 
@@ -144,3 +145,14 @@ def stored(folder: Path, kind: str) -> tuple[Path, DataSet]:
         source = tar(folder / "source", files)
     fetch.get(data, folder / "root", quiet, source=source)
     return folder / "root", data
+
+
+def image_folder(path: Path, counts: Mapping[str, int], size: tuple[int, int] = (16, 12)) -> Path:
+    """A folder of JPEGs of noise: so many in each folder below it; the sizes are width, height."""
+    for seed, (name, count) in enumerate(counts.items()):
+        (path / name).mkdir(parents=True, exist_ok=True)
+        draw = np.random.default_rng(seed)
+        for number in range(count):
+            pixels = draw.integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(path / name / f"{number}.jpg")
+    return path

@@ -3,7 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from scalednl.lab.config import Experiment
+from scalednl.lab.config import Experiment, FolderConfig
+from scalednl.lab.config.folder import FolderFacts
 from scalednl.lab.recipes import find_recipe
 from scalednl.lab.report.aggregate import MOST_OWN
 from scalednl.lab.report.content import SET_ASIDE, build_content
@@ -116,3 +117,22 @@ def test_the_tables_have_room_for_few_attentions_of_users_own(tmp_path: Path) ->
     (group,) = (group for group in table.groups if group.scale == "smoke")
     assert len(group.rows) == MOST_OWN
     assert len(content.others) == 4
+
+
+def test_trainings_on_own_images_are_told_apart_by_their_content(tmp_path: Path) -> None:
+    """Two seeds of one content share a row wherever the images were; other content has its own."""
+    for seed, (path, letters) in enumerate(
+        (("/a/pets", "aa"), ("/b/pets", "aa"), ("/a/pets", "b"))
+    ):
+        found = FolderFacts(letters * 6, 2, 90, 10, (0.5,) * 3, (0.2,) * 3)
+        experiment = replace(
+            find_recipe("pairs-scaled"),
+            data=f"folder:{path}",
+            folder=FolderConfig(found=found),
+            seed=seed,
+        )
+        write_run(tmp_path / str(seed), experiment, [20.0 + seed])
+    content = build_content([tmp_path])
+    names = {row.data: row.ours.n for row in content.others}
+    assert names == {"folder:pets-aaaaaa": 2, "folder:pets-bbbbbb": 1}
+    assert {run.data for run in content.runs} == names.keys()

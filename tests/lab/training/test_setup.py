@@ -8,7 +8,7 @@ import torch
 
 from scalednl.config import BlockConfig
 from scalednl.errors import CommandError, UsageError
-from scalednl.lab.config import Experiment, RecallConfig
+from scalednl.lab.config import Experiment, FolderConfig, RecallConfig
 from scalednl.lab.data.augment import CentreCrop, PaddedCrop, ResizedCrop
 from scalednl.lab.training.devices import make_fabric
 from scalednl.lab.training.loop import Trainer
@@ -69,6 +69,8 @@ def test_an_experiment_gets_as_many_images_as_it_asks_for() -> None:
         ("cifar10", False, PaddedCrop(0, mirror=False), PaddedCrop(0, mirror=False)),
         ("tiny-imagenet", True, ResizedCrop(56), CentreCrop(56)),
         ("tiny-imagenet", False, CentreCrop(56), CentreCrop(56)),
+        ("folder:pets", True, ResizedCrop(64), CentreCrop(64)),
+        ("folder:pets", False, CentreCrop(64), CentreCrop(64)),
     ],
 )
 def test_crops_are_those_of_the_data_set(
@@ -78,6 +80,15 @@ def test_crops_are_those_of_the_data_set(
     experiment = Experiment(data=data, augment=augment)
     assert train_crop(experiment) == train
     assert crop_of_tests(experiment) == test
+
+
+def test_a_folder_chooses_its_augmentation() -> None:
+    """By its side and its options; text is not mirrored."""
+    small_side = Experiment(data="folder:pets", folder=FolderConfig(side=32, mirror=False))
+    assert train_crop(small_side) == PaddedCrop(4, mirror=False)
+    assert crop_of_tests(small_side) == PaddedCrop(0, mirror=False)
+    large = Experiment(data="folder:pets", folder=FolderConfig(side=128, mirror=False))
+    assert train_crop(large) == ResizedCrop(128, mirror=False)
 
 
 def test_making_a_network_draws_no_random_number_of_others() -> None:

@@ -10,16 +10,13 @@ from PIL import Image, ImageOps
 
 from scalednl.errors import CommandError, UsageError
 from scalednl.files import read_bytes
+from scalednl.lab.data.image_file import FORMATS, as_rgb
 from scalednl.lab.data.splits import Bytes
 
-FORMATS = ("PNG", "JPEG", "WEBP", "TIFF", "BMP", "GIF")
-"""Others are not tried: Pillow starts Ghostscript for an EPS file, whatever its name"""
 LARGEST = 4_000_000
 """Pixels of the largest picture taken"""
 LARGEST_FILE = 64 << 20
 """Bytes; twice those of the largest picture without compression"""
-WIDE = ("I;16", "I;16B", "I;16L", "I;16N", "I", "F")
-"""Pillow's modes of grey in more than 8 bits"""
 
 
 def read_photo(path: Path) -> Bytes:
@@ -43,7 +40,7 @@ def read_photo(path: Path) -> Bytes:
             with Image.open(io.BytesIO(content), formats=FORMATS) as image:
                 size = f"{image.size[0]} x {image.size[1]}"
                 small = image.size[0] * image.size[1] <= LARGEST
-                pixels = np.array(_rgb(ImageOps.exif_transpose(image))) if small else None
+                pixels = np.array(as_rgb(ImageOps.exif_transpose(image))) if small else None
     except Image.DecompressionBombError as error:
         claimed = re.search(r"\d+(?= pixels)", str(error))
         size, pixels = claimed[0] if claimed else "too many", None
@@ -53,21 +50,3 @@ def read_photo(path: Path) -> Bytes:
     if pixels is None:
         raise UsageError(f"--image {path} has {size} pixels (limit {LARGEST:,}): make it smaller")
     return pixels
-
-
-def _rgb(image: Image.Image) -> Image.Image:
-    if image.mode in WIDE:
-        return _eight_bits(image).convert("RGB")
-    if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
-        clear = image.convert("RGBA")
-        return Image.alpha_composite(Image.new("RGBA", clear.size, "white"), clear).convert("RGB")
-    return image.convert("RGB")
-
-
-def _eight_bits(image: Image.Image) -> Image.Image:
-    """Grey in 8 bits: 16-bit numbers lose their lower half, others are stretched to the range."""
-    values = np.asarray(image).astype(np.float64)
-    if image.mode == "F":
-        low, high = float(values.min()), float(values.max())
-        values = (values - low) * (65535 / (high - low) if high > low else 0)
-    return Image.fromarray(np.clip(values / 257, 0, 255).round().astype(np.uint8))

@@ -13,6 +13,7 @@ from scalednl.inspection.capture import nonlocal_blocks
 from scalednl.lab.attention.read_photo import read_photo
 from scalednl.lab.config import Experiment
 from scalednl.lab.config.data_sets import DATA_SETS, DataFacts, find_data_set
+from scalednl.lab.config.folder import is_folder
 from scalednl.lab.config.limits import check_at_least
 from scalednl.lab.data import ImageData
 from scalednl.lab.data.augment import Normaliser
@@ -21,7 +22,12 @@ from scalednl.lab.data.gratings import turn_names
 from scalednl.lab.data.splits import Bytes, Labels
 from scalednl.lab.training.evaluate import TEST_BATCH
 from scalednl.lab.training.setup import experiment_data, test_crop
-from scalednl.lab.training.trained import check_classes, source_experiment, source_model
+from scalednl.lab.training.trained import (
+    check_classes,
+    recorded_classes,
+    source_experiment,
+    source_model,
+)
 from scalednl.models.residual import ResidualNetwork
 
 BATCH = 50
@@ -101,16 +107,16 @@ def open_source(
     `images` are scored; the network is tested on `test_images`, or all there are if that is None.
     """
     check_at_least(1, images=images, test_images=test_images)
-    info = None if data is None else find_data_set(data)
-    experiment, model = source_experiment(path, data), _model_with_blocks(path)
+    info = None if data is None or is_folder(data) else find_data_set(data)
+    experiment, model = source_experiment(path, data, root), _model_with_blocks(path)
     if experiment is None and not photos:
         raise UsageError(
             f"{path} does not name the data set it was trained on: add --data NAME, or --image "
             "PHOTO"
         )
-    info = info or DATA_SETS[experiment.data if experiment else DEFAULT_NORMALISATION]
+    info = info or (experiment.facts if experiment else DATA_SETS[DEFAULT_NORMALISATION])
     if photos:
-        names = _photo_classes(experiment, info, model)
+        names = _photo_classes(experiment, info.class_names or recorded_classes(path), model)
         pictures = [
             Picture(read_photo(photo), photo.name, index, None)
             for index, photo in enumerate(photos)
@@ -170,11 +176,10 @@ def _test_pictures(experiment: Experiment, data: ImageData) -> list[Picture]:
 
 
 def _photo_classes(
-    experiment: Experiment | None, info: DataFacts, model: ResidualNetwork
+    experiment: Experiment | None, names: Sequence[str], model: ResidualNetwork
 ) -> Sequence[str]:
     """The names of the classes, where they are known without the data set."""
     assert model.config is not None
-    names = info.class_names
     if experiment is not None and experiment.generated is not None:
         names = turn_names(experiment.generated.classes)
     known = experiment is not None and len(names) == model.config.num_classes

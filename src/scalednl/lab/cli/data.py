@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import tyro
 
 from scalednl.errors import CommandError, UsageError
 from scalednl.lab.cli.deferred import deferred
+from scalednl.lab.config.folder import PREFIX, is_folder
 from scalednl.lab.config.limits import check_at_least, check_at_most
 
 Name = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
@@ -44,6 +46,8 @@ def get(
     from scalednl.lab.data.fetch import get as get_data
     from scalednl.lab.data.store import data_root
 
+    if is_folder(name):
+        raise UsageError(f"{name} is your own: use it as it is, with --data {name}")
     facts = find_data_set(name)
     if facts.is_generated:
         print(f"{name} is generated: there is nothing to download")
@@ -67,10 +71,11 @@ def get(
 def verify(name: Name, root: Root = None) -> None:
     """Compare a stored data set with its hashes and decode every image.
 
-    For example `scalednl data verify cifar10`.
+    For example `scalednl data verify cifar10`, or `scalednl data verify folder:photos`, which reads
+    every image and names all that cannot be read.
 
     Args:
-        name: cifar10, cifar100 or tiny-imagenet.
+        name: cifar10, cifar100, tiny-imagenet or folder:PATH.
         root: Folder of the data sets; $SCALEDNL_DATA or the platform's cache folder if not given.
     """
     from scalednl.lab.config.data_sets import find_data_set
@@ -78,6 +83,9 @@ def verify(name: Name, root: Root = None) -> None:
     from scalednl.lab.data.fetch import verify as verify_data
     from scalednl.lab.data.store import data_root
 
+    if is_folder(name):
+        _verify_folder(name)
+        return
     facts = find_data_set(name)
     if facts.is_generated:
         print(f"{name} is generated: there is nothing to verify")
@@ -116,8 +124,10 @@ def list_data(root: Root = None) -> None:
         )
     for name in DATA_SETS:
         table.add_row(*_row(name, place))
+    for row in _folder_rows(place):
+        table.add_row(*row)
     # A log or a pipe gets complete lines, whatever width the terminal is assumed to have.
-    Console(width=None if sys.stdout.isatty() else 200).print(table)
+    Console(width=None if sys.stdout.isatty() else 1000).print(table)
 
 
 @data.command
@@ -134,7 +144,7 @@ def show(
     For example `scalednl data show pairs pairs.png`.
 
     Args:
-        name: One of the names of `scalednl data list`.
+        name: One of the names of `scalednl data list`, or folder:PATH.
         to: The PNG file to write.
         images: Number of images.
         seed: Seed of the choice of images.
@@ -175,6 +185,41 @@ def _row(name: str, root: Path) -> tuple[str, ...]:
         return name, f"damaged: scalednl data get {name}", size, "-", "-", str(folder)
     images = f"{found.train_images + found.test_images:,}"
     return name, "ready", size, images, str(len(found.class_names)), str(folder)
+
+
+def _folder_rows(root: Path) -> Iterator[tuple[str, ...]]:
+    """Folders of images that have been decoded, each with each of its sizes."""
+    from scalednl.lab.data.folder_cache import is_current, stored_folders
+    from scalednl.lab.data.store import size_on_disk
+
+    for place, found in stored_folders(root):
+        size = f"{size_on_disk(place) / 1e6:,.0f} MB"
+        if found is None:
+            yield place.name, "damaged: decoded again when used", size, "-", "-", str(place)
+            continue
+        name = f"{PREFIX}{found.path} ({found.storage})"
+        state = "ready" if is_current(found) else "changed or gone: decoded again if used"
+        images = f"{found.found.train_images + found.found.test_images:,}"
+        yield name, state, size, images, str(found.found.classes), str(place)
+
+
+def _verify_folder(name: str) -> None:
+    from scalednl.lab.console import counted
+    from scalednl.lab.data.folder_cache import verify_folder
+
+    listing, problems = verify_folder(name)
+    images = len(listing.train) + len(listing.test or ())
+    for image, reason in problems:
+        print(f"{ascii(image)[1:-1]}: {reason}")
+    if words := listing.ignored_words():
+        _say(words)
+    if problems:
+        raise CommandError(
+            f"{len(problems):,} of {counted(images, 'image')} in {listing.folder} cannot be read: "
+            "remove or replace them"
+        )
+    classes = len(listing.class_names)
+    print(f"{listing.folder}: all {images:,} images of {classes} classes are valid")
 
 
 def _say(sentence: str) -> None:

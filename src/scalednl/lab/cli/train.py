@@ -4,7 +4,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +13,7 @@ import tyro
 
 from scalednl.errors import CommandError, UsageError
 from scalednl.lab.config import Experiment, RunSettings
+from scalednl.lab.config.folder import is_folder, short_name
 from scalednl.lab.console import emit, lasting_output
 from scalednl.lab.machine import most_threads
 
@@ -32,6 +33,8 @@ directory's name, resumes it and leads to the same result.
   scalednl train cifar10-preresnet20-scaled-short --limit 10000 --epochs 5
   scalednl train cifar10-preresnet56-scaled --block.heads 8 --lr 0.05 --out runs/mine
   scalednl train cifar10-preresnet56-scaled --dry-run print its cost
+  scalednl train cifar10-preresnet20-scaled-short --data folder:photos
+                                                      images of your own
   scalednl train runs/mine                            resume
   torchrun --nproc-per-node 2 -m scalednl train pairs-scaled
                                                       two processes
@@ -79,12 +82,17 @@ def parse_train(arguments: list[str]) -> Callable[[], None]:
 
 
 def _train(parsed: TrainArguments) -> None:
-    out = parsed.out or _default_folder(parsed.experiment)
     if parsed.dry_run:
         from scalednl.lab.training.plan import plan_run
 
         print(plan_run(parsed.experiment, parsed.run, parsed.root))
         return
+    if is_folder(parsed.experiment.data) and parsed.out is None:
+        from scalednl.lab.data.folder_cache import with_images
+
+        # The name of the run contains letters of the images' fingerprint.
+        parsed = replace(parsed, experiment=with_images(parsed.experiment, parsed.root))
+    out = parsed.out or _default_folder(parsed.experiment)
     with lasting_output():
         _finish(_run(parsed, out), out)
 
@@ -105,9 +113,15 @@ def _parse(name: str, rest: list[str]) -> TrainArguments:
     else:
         default = TrainArguments(find_recipe(name))
     try:
-        return tyro.cli(TrainArguments, default=default, args=rest, prog=f"scalednl train {name}")
+        found = tyro.cli(TrainArguments, default=default, args=rest, prog=f"scalednl train {name}")
     except ValueError as error:
         raise UsageError(str(error)) from error
+    experiment = found.experiment
+    if experiment.data == default.experiment.data:
+        return found
+    # Another folder of images: what is in it is not known yet.
+    folder = replace(experiment.folder, found=None)
+    return replace(found, experiment=replace(experiment, folder=folder))
 
 
 def _as_before(folder: "RunFolder") -> TrainArguments:
@@ -130,13 +144,15 @@ def _as_before(folder: "RunFolder") -> TrainArguments:
 
 
 def _default_folder(experiment: Experiment) -> Path:
-    """runs/RECIPE-seedN, with letters of the digest if an option differs from the recipe."""
-    from dataclasses import replace
+    """runs/RECIPE-seedN, with letters of the digest if an option differs from the recipe.
 
+    Of a training on images of the user's own, runs/RECIPE-on-FOLDER-seedN and those letters.
+    """
     from scalednl.lab.recipes import recipes
 
     usual = recipes().get(experiment.recipe)
-    name = f"{Path(experiment.recipe).name}-seed{experiment.seed}"
+    images = f"-on-{short_name(experiment.data)}" if is_folder(experiment.data) else ""
+    name = f"{Path(experiment.recipe).name}{images}-seed{experiment.seed}"
     if usual is None or replace(usual, seed=experiment.seed) != experiment:
         name += f"-{experiment.digest[:6]}"
     return Path("runs") / name

@@ -5,8 +5,10 @@
 | `cifar10`, `cifar100` | 50,000 + 10,000 of 32 x 32 pixels | 10 or 100 |
 | `tiny-imagenet` | 100,000 + 10,000 of 64 x 64 pixels, seen by networks as crops of 56 x 56 | 200 |
 | `pairs`, `recall` | generated: sizes and classes are options (`lab.config.generated`) | |
+| `folder:PATH` | images of your own, of the side that you choose (`lab.config.folder`) | folders |
 """
 
+import os
 from dataclasses import dataclass
 
 from scalednl.errors import UsageError
@@ -102,5 +104,7 @@ def find_data_set(name: str) -> DataFacts:
     """The facts of a data set; an unknown name is a UsageError that suggests one."""
     if name in DATA_SETS:
         return DATA_SETS[name]
-    hint = suggestion(name, DATA_SETS) or f"; use one of {', '.join(DATA_SETS)}"
+    hint = suggestion(name, DATA_SETS) or f"; use one of {', '.join(DATA_SETS)} or folder:PATH"
+    if os.path.isdir(name):
+        hint = f"; for the images in that folder, use folder:{name}"
     raise UsageError(f"no data set is called {name!r}{hint}")

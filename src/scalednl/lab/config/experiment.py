@@ -12,6 +12,8 @@ import tyro
 from scalednl.attentions import ATTENTIONS, declare_attention
 from scalednl.config import BlockConfig, StackConfig
 from scalednl.errors import CommandError, UsageError
+from scalednl.lab.config.data_sets import DataFacts, find_data_set
+from scalednl.lab.config.folder import FolderConfig, folder_path, is_folder
 from scalednl.lab.config.generated import PairsConfig, RecallConfig
 from scalednl.lab.config.limits import check_at_least
 from scalednl.lab.user_code import code_of
@@ -49,6 +51,7 @@ class Experiment:
     recipe: str = "custom"
     """The recipe that it was made from"""
     data: str = "cifar10"
+    """A name of `scalednl data list`, or folder:PATH for images of your own"""
     model: str = "preresnet56"
     block: BlockConfig = field(default_factory=BlockConfig)
     """Options of the non-local blocks"""
@@ -92,6 +95,8 @@ class Experiment:
     """Options of the data set `pairs`; other data sets ignore them"""
     recall: RecallConfig = field(default_factory=RecallConfig)
     """Options of the data set `recall`; other data sets ignore them"""
+    folder: FolderConfig = field(default_factory=FolderConfig)
+    """Options of `folder:PATH`; other data sets ignore them"""
     recalibrate: int = 0
     """Training batches over which batch norm's statistics are estimated before a test; 0: off"""
     precision: Precision = "fp32"
@@ -102,6 +107,8 @@ class Experiment:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "code", code_of(self.own_names, self.code))
+        if is_folder(self.data):
+            folder_path(self.data)
         check_at_least(1, **{name: getattr(self, name) for name in _FROM_ONE})
         check_at_least(0, **{name: getattr(self, name) for name in _FROM_ZERO})
         for name in _SHARES:
@@ -127,13 +134,13 @@ class Experiment:
         return self.test_last is None or epoch >= self.epochs - self.test_last
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for a file, without the options of generated data sets not in use.
+        """Plain values, for a file, without the options of data sets not in use.
 
         Options that came when runs had finished are left out at their defaults, so that files,
         digests and the names of run directories stay as they were.
         """
-        values = asdict(self)
-        for name in GENERATED.keys() - {self.data}:
+        values = {**asdict(self), "folder": self.folder.as_dict()}
+        for name in _unused(self.data):
             del values[name]
         values["milestones"] = list(self.milestones)
         if self.block.key_pool_size == USUAL_POOL:
@@ -154,7 +161,7 @@ class Experiment:
         if missing:
             raise ValueError(f"{missing[0]} is missing")
         # Older files hold options of `pairs` for every data set.
-        unused = [name for name in GENERATED if name != values["data"]]
+        unused = _unused(str(values["data"]))
         used = _moved({name: value for name, value in values.items() if name not in unused})
         _declare(used.get("code"))
         try:
@@ -184,16 +191,16 @@ class Experiment:
     @property
     def digest(self) -> str:
         """Twelve letters that differ when anything does."""
-        return _letters(self.as_dict())
+        return _letters(self._identity())
 
     @cached_property
     def cell(self) -> str:
         """Twelve letters that runs share when only their seeds make their results differ.
 
-        Left out are the seed, names, the path of pretrained weights, the order of products, and
-        options that this experiment does not use.
+        Left out are the seed, names, the paths of pretrained weights and of images, the order of
+        products, and options that this experiment does not use.
         """
-        values = self.as_dict()
+        values = self._identity()
         for name in ("recipe", "seed", "weights"):
             del values[name]
         for name in ("lr", "momentum", "weight_decay", "label_smoothing"):
@@ -225,6 +232,13 @@ class Experiment:
                 values["block"]["init"] = float(self.block.init)
         return _letters(values)
 
+    def _identity(self) -> dict[str, Any]:
+        """The plain values; images of the user's own count by their content, wherever they are."""
+        values = self.as_dict()
+        if is_folder(self.data) and self.folder.found is not None:
+            values["data"], values["folder"]["found"] = "folder", self.folder.found.content
+        return values
+
     @property
     def stack(self) -> StackConfig:
         """The blocks and their place, for `scalednl.create_model`."""
@@ -235,11 +249,34 @@ class Experiment:
         """Options of the data set, if it is a generated one."""
         return getattr(self, self.data) if self.data in GENERATED else None
 
+    @property
+    def data_options(self) -> PairsConfig | RecallConfig | FolderConfig | None:
+        """Options of the data set, if it has any."""
+        return self.folder if is_folder(self.data) else self.generated
+
+    @property
+    def facts(self) -> DataFacts:
+        """What is known of the data set."""
+        return self.folder.facts(self.data) if is_folder(self.data) else find_data_set(self.data)
+
+    @property
+    def data_name(self) -> str:
+        """A short name of the data set: without the path of a folder."""
+        return self.facts.name if is_folder(self.data) else self.data
+
     def differences(self, other: "Experiment") -> list[str]:
         """What differs in another experiment, as `name is theirs, not ours`."""
-        mine, theirs = _flat(asdict(self)), _flat(asdict(other))
-        changed = [key for key in mine if mine[key] != theirs[key]]
+        mine, theirs = (
+            _flat({name: v for name, v in asdict(one).items() if name not in _unused(one.data)})
+            for one in (self, other)
+        )
+        changed = [key for key in mine if mine[key] != theirs.get(key, mine[key])]
         return [f"{key} is {theirs[key]}, not {mine[key]}" for key in changed]
+
+
+def _unused(data: str) -> list[str]:
+    """The fields with options of other data sets."""
+    return [name for name in GENERATED if name != data] + ["folder"] * (not is_folder(data))
 
 
 def _moved(values: dict[str, Any]) -> dict[str, Any]:

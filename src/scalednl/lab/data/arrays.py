@@ -6,7 +6,7 @@ with their fingerprint.
 
 import shutil
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,8 @@ from scalednl.lab.records.typed_json import read_record, write_record
 SCHEMA = 1
 BLOCK = 32 * 2**20
 NAMES = ("train_images", "train_labels", "test_images", "test_labels")
+MOST_CHECKED = 2**31
+"""Bytes of an array that are compared with their checksum whenever it is opened"""
 
 
 @dataclass(frozen=True)
@@ -49,20 +51,27 @@ def write_arrays(folder: Path, splits: Mapping[str, Split]) -> None:
     building, target = folder / ".arrays.building", folder / "arrays"
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir()
-    checks = {}
     for name in NAMES:
         split, field = name.split("_")
         array = getattr(splits[split], field)
-        _save(building / f"{name}.npy", array)
-        checks[name] = _checksum(array)
-    write_record(building / "arrays.json", Header(store.fingerprint(folder), checks))
+        save_rows(building / f"{name}.npy", array.shape, array.dtype, [array])
+    write_header(building, store.fingerprint(folder))
     shutil.rmtree(target, ignore_errors=True)
     building.rename(target)
 
 
-def open_arrays(folder: Path) -> dict[str, Split]:
-    """The stored splits, mapped; `StaleError` if they are missing, damaged or of other files."""
-    header = _header(folder)
+def write_header(arrays: Path, source: dict[str, Any]) -> None:
+    """Store the checksums of the arrays in a folder, and the fingerprint of their source."""
+    checks = {name: _checksum(np.load(arrays / f"{name}.npy", mmap_mode="r")) for name in NAMES}
+    write_record(arrays / "arrays.json", Header(source, checks))
+
+
+def open_arrays(folder: Path, source: dict[str, Any] | None = None) -> dict[str, Split]:
+    """The stored splits, mapped; `StaleError` if they are missing, damaged or of other files.
+
+    `source` is the fingerprint of those files, that of the official ones if not given.
+    """
+    header = _header(folder, source)
     arrays = {name: _open(folder / "arrays" / f"{name}.npy", header) for name in NAMES}
     try:
         return {
@@ -73,10 +82,10 @@ def open_arrays(folder: Path) -> dict[str, Split]:
         raise StaleError("its arrays do not belong together") from error
 
 
-def _header(folder: Path) -> Header:
+def _header(folder: Path, source: dict[str, Any] | None) -> Header:
     try:
         header = read_record(folder / "arrays" / "arrays.json", Header)
-        changed = header.source != store.fingerprint(folder)
+        changed = header.source != (source or store.fingerprint(folder))
     except OSError as error:
         raise StaleError(
             "its arrays, or the files that they were made from, are missing"
@@ -96,19 +105,27 @@ def _open(path: Path, header: Header) -> npt.NDArray[Any]:
         array = np.load(path, mmap_mode="c")
     except (OSError, ValueError, EOFError) as error:
         raise StaleError(f"{path.name} cannot be opened ({error})") from error
-    if _checksum(array) != header.crc32.get(path.stem):
+    if not _matches(array, header.crc32.get(path.stem)):
         raise StaleError(f"{path.name} is damaged")
     return array
 
 
-def _save(path: Path, array: npt.NDArray[Any]) -> None:
-    """As np.save, which does not report that the disk is full."""
-    content = np.ascontiguousarray(array)
+def _matches(array: npt.NDArray[Any], check: list[Any] | None) -> bool:
+    """Whether an array is the one of a checksum; of one too large for memory, shape and type."""
+    if array.nbytes > MOST_CHECKED:
+        return check is not None and check[:2] == [list(array.shape), array.dtype.str]
+    return _checksum(array) == check
+
+
+def save_rows(
+    path: Path, shape: tuple[int, ...], kind: npt.DTypeLike, parts: Iterable[npt.NDArray[Any]]
+) -> None:
+    """As np.save, which does not report that the disk is full, and part by part."""
+    layout = {"descr": np.dtype(kind).str, "fortran_order": False, "shape": shape}
     with path.open("wb") as file:
-        np.lib.format.write_array_header_1_0(
-            file, np.lib.format.header_data_from_array_1_0(content)
-        )
-        file.write(content.reshape(-1).view(np.uint8).data)
+        np.lib.format.write_array_header_1_0(file, layout)
+        for part in parts:
+            file.write(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
     flush(path)
 
 

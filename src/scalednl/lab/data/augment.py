@@ -85,6 +85,7 @@ class ResizedCrop:
     """
 
     size: int
+    mirror: bool = True
 
     def draw(self, batch: int, side: int, generator: Generator) -> Crops:
         """The first of ten boxes that fits, for every image."""
@@ -103,7 +104,7 @@ class ResizedCrop:
         place = torch.rand((2, batch), generator=generator, dtype=torch.float64)
         top = (place[0] * (side - height + 1)).long()
         left = (place[1] * (side - width + 1)).long()
-        return Crops(top, left, height, width, _flips(batch, True, generator))
+        return Crops(top, left, height, width, _flips(batch, self.mirror, generator))
 
     def cut(self, images: Raw, crops: Crops) -> Float[Tensor, "batch size size 3"]:
         """Rows, then columns."""

@@ -5,15 +5,17 @@ from pathlib import Path
 from typing import Any
 
 from scalednl.errors import UsageError
-from scalednl.lab.config import PairsConfig, RecallConfig
+from scalednl.lab.config import FolderConfig, PairsConfig, RecallConfig
 from scalednl.lab.config.data_sets import find_data_set
 from scalednl.lab.config.experiment import GENERATED
+from scalednl.lab.config.folder import is_folder
 from scalednl.lab.console import track
 from scalednl.lab.data import pairs, recall, store
 from scalednl.lab.data.arrays import StaleError, open_arrays, write_arrays
 from scalednl.lab.data.catalogue import CATALOGUE
 from scalednl.lab.data.data_set import DataSet
 from scalednl.lab.data.errors import DataError, DiskError, writing_data
+from scalednl.lab.data.folder_cache import load_folder
 from scalednl.lab.data.gratings import Draw, make_splits, turn_names
 from scalednl.lab.data.splits import ImageData, Split
 
@@ -24,26 +26,31 @@ DRAWS: dict[str, Draw[Any]] = {"pairs": pairs.draw, "recall": recall.draw}
 def load_data(
     name: str,
     root: str | Path | None = None,
-    options: PairsConfig | RecallConfig | None = None,
+    options: PairsConfig | RecallConfig | FolderConfig | None = None,
     seed: int = 0,
 ) -> ImageData:
     """Images and labels of a data set.
 
     Args:
-        name: `cifar10`, `cifar100`, `tiny-imagenet`, or `pairs` or `recall`, which are generated.
+        name: `cifar10`, `cifar100`, `tiny-imagenet`; `pairs` or `recall`, which are generated; or
+            `folder:PATH`, images of your own.
         root: the folder of all data sets; $SCALEDNL_DATA or the platform's cache folder if None.
-        options: options of a generated data set.
+        options: options of a generated data set, or of a folder of images.
         seed: seed of the generated training images; test images are the same for every seed.
     """
-    facts = find_data_set(name)
-    if options is not None and type(options) is not GENERATED.get(name):
+    place = None if root is None else Path(root)
+    if is_folder(name) and (options is None or isinstance(options, FolderConfig)):
+        return load_folder(name, options, place)
+    kind = FolderConfig if is_folder(name) else GENERATED.get(name)
+    if options is not None and type(options) is not kind:
         raise UsageError(f"{name} does not take these options: {options}")
+    facts = find_data_set(name)
     if facts.is_generated:
         options = options or GENERATED[name]()
         train, test = make_splits(options, DRAWS[name], seed)
         names = turn_names(options.orientations)
         return ImageData(name, train, test, names, facts.mean, facts.std)
-    place = store.data_root(None if root is None else Path(root))
+    place = store.data_root(place)
     folder, description = store.find(place, name)
     splits = load_splits(place, CATALOGUE[name])
     train, test = splits["train"], splits["test"]

@@ -7,7 +7,6 @@ from functools import lru_cache
 
 from scalednl.config import BlockConfig, StackConfig
 from scalednl.lab.config import Experiment
-from scalednl.lab.config.data_sets import DATA_SETS
 from scalednl.lab.paper.tables import printed
 from scalednl.networks import network_shape
 from scalednl.ops.costs import BlockState, cost
@@ -79,7 +78,7 @@ def training_multiply_adds(experiment: Experiment) -> int:
 
 def image_multiply_adds(experiment: Experiment) -> int:
     """Multiply-adds of one image, forward."""
-    options, facts = experiment.generated, DATA_SETS[experiment.data]
+    options, facts = experiment.generated, experiment.facts
     size = (facts.input_side,) * 2 if options is None else (options.height, options.width)
     return multiply_adds(experiment.model, experiment.stack, size, num_classes(experiment))
 
@@ -87,7 +86,7 @@ def image_multiply_adds(experiment: Experiment) -> int:
 def num_classes(experiment: Experiment) -> int:
     """Classes of an experiment's data."""
     options = experiment.generated
-    return DATA_SETS[experiment.data].classes if options is None else options.classes
+    return experiment.facts.classes if options is None else options.classes
 
 
 def chance_error_pct(experiment: Experiment) -> float:
@@ -98,7 +97,7 @@ def chance_error_pct(experiment: Experiment) -> float:
 def train_images(experiment: Experiment) -> int:
     """Images of an epoch."""
     options = experiment.generated
-    images = DATA_SETS[experiment.data].train_images if options is None else options.train_images
+    images = experiment.facts.train_images if options is None else options.train_images
     return experiment.limit or images
 
 

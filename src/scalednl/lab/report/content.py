@@ -191,7 +191,7 @@ def _others(cells: Cells) -> tuple[tuple[Training, ...], tuple[Figure, ...]]:
         experiment = members[0].experiment
         if cell in known or experiment is None:
             continue
-        groups.setdefault((experiment.data, experiment.model), []).append(members)
+        groups.setdefault((experiment.data_name, experiment.model), []).append(members)
         row = _training(members, cells)
         order = order_of(attention_of(experiment))
         found.append(((row.data, row.network, order, row.blocks), row))
@@ -212,7 +212,7 @@ def _training(members: Sequence[RunRecord], cells: Cells) -> Training:
     results = [run.result for run in members if run.result is not None]
     speeds = [one.images_per_second for one in results if one.images_per_second is not None]
     return Training(
-        *(experiment.data, experiment.model, describe_block(experiment), experiment.recipe),
+        *(experiment.data_name, experiment.model, describe_block(experiment), experiment.recipe),
         *(trained, ours),
         seconds=fmean(one.seconds for one in results) if results else None,
         images_per_second=fmean(speeds) if speeds else None,
@@ -229,7 +229,7 @@ def _run(run: RunRecord, counted: bool) -> RunRow:
         problem=run.note or ("" if counted or experiment is None else SET_ASIDE),
         recipe=experiment.recipe if experiment else None,
         seed=run.seed,
-        data=experiment.data if experiment else None,
+        data=experiment.data_name if experiment else None,
         network=experiment.model if experiment else None,
         blocks=describe_block(experiment) if experiment else None,
         last=run.last_error,

@@ -84,7 +84,7 @@ def evaluate_source(
     With `size`, on images whose shorter side was resized to it.
     """
     check_at_least(1, limit=limit, size=size, reference_pixels=reference_pixels)
-    experiment, model = source_experiment(source, name), source_model(source)
+    experiment, model = source_experiment(source, name, root), source_model(source)
     if experiment is None:
         raise UsageError(f"{source} does not name the data set it was trained on: add --data NAME")
     data = experiment_data(replace(experiment, limit=None, test_limit=None), root)

@@ -12,6 +12,7 @@ from scalednl.errors import CommandError, UsageError
 from scalednl.files import replacing, sha256_of, writing_to
 from scalednl.lab.config import Experiment, RunSettings
 from scalednl.lab.console import lasting_output
+from scalednl.lab.data.folder_cache import with_images
 from scalednl.lab.machine import use_threads
 from scalednl.lab.records.run import Result, RunFolder, RunSetup, Status
 from scalednl.lab.signals import watching_signals
@@ -56,6 +57,7 @@ def run(
     settings = settings or RunSettings()
     folder = RunFolder(path)
     check_code(experiment.code)
+    experiment = with_images(experiment, root)
     ended = _ended(folder, experiment)
     if ended is not None:
         return _with_weights(ended, folder, Display(experiment.epochs, quiet))

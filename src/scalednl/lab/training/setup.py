@@ -6,7 +6,7 @@ import torch
 
 from scalednl.errors import CommandError, UsageError
 from scalednl.lab.config import Experiment
-from scalednl.lab.config.data_sets import DATA_SETS
+from scalednl.lab.config.folder import is_folder
 from scalednl.lab.config.limits import check_at_most
 from scalednl.lab.data import ImageData, load_data
 from scalednl.lab.data.augment import CentreCrop, Crop, PaddedCrop, ResizedCrop
@@ -20,7 +20,7 @@ from scalednl.models.weights import read_weights
 
 def experiment_data(experiment: Experiment, root: Path | None) -> ImageData:
     """The images of an experiment, as many as it asks for."""
-    data = load_data(experiment.data, root, experiment.generated, experiment.seed)
+    data = load_data(experiment.data, root, experiment.data_options, experiment.seed)
     check_at_most(len(data.train), "training images", limit=experiment.limit)
     check_at_most(len(data.test), "test images", test_limit=experiment.test_limit)
     return data.limited(experiment.limit, experiment.test_limit, experiment.seed)
@@ -38,13 +38,14 @@ def train_crop(experiment: Experiment) -> Crop:
     """The data set's own augmentation, or none."""
     if not experiment.augment:
         return test_crop(experiment)
-    side = DATA_SETS[experiment.data].crop_side
-    return PaddedCrop(4) if side is None else ResizedCrop(side)
+    side = experiment.facts.crop_side
+    mirror = experiment.folder.mirror if is_folder(experiment.data) else True
+    return PaddedCrop(4, mirror) if side is None else ResizedCrop(side, mirror)
 
 
 def test_crop(experiment: Experiment) -> Crop:
     """The middle of images that networks see as crops; the complete image otherwise."""
-    side = DATA_SETS[experiment.data].crop_side
+    side = experiment.facts.crop_side
     return PaddedCrop(0, mirror=False) if side is None else CentreCrop(side)
 
 

@@ -5,8 +5,10 @@ from pathlib import Path
 
 from scalednl.errors import CommandError, UsageError
 from scalednl.files import sha256_of
-from scalednl.lab.config import Experiment
+from scalednl.lab.config import Experiment, FolderConfig
+from scalednl.lab.config.folder import is_folder
 from scalednl.lab.data import ImageData
+from scalednl.lab.data.folder_cache import with_images
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.training.checkpoint import newest_weights
 from scalednl.lab.user_code import check_code
@@ -15,13 +17,40 @@ from scalednl.models.residual import ResidualNetwork
 from scalednl.models.weights import load_model
 
 
-def source_experiment(source: Path, data: str | None) -> Experiment | None:
+def source_experiment(
+    source: Path, data: str | None, root: Path | None = None
+) -> Experiment | None:
     """The experiment of a run, or one on the data set that is named; None if neither is known."""
     folder = RunFolder(source)
     experiment = folder.read_config()[0] if folder.exists() else None
+    if data is not None and is_folder(data):
+        return _on_folder(experiment, data, root)
     if data is None or (experiment is not None and data == experiment.data):
         return experiment
     return Experiment(data=data)
+
+
+def _on_folder(trained: Experiment | None, data: str, root: Path | None) -> Experiment:
+    """A folder of images as a network was trained to see images: its side, its normalisation."""
+    if trained is None:
+        return with_images(Experiment(data=data), root)
+    facts = trained.facts
+    options = replace(trained.folder, found=None)
+    if not is_folder(trained.data):
+        options = FolderConfig(side=facts.input_side or FolderConfig.side, augmentation="padded")
+    other = with_images(Experiment(data=data, folder=options), root)
+    found = other.folder.found
+    assert found is not None
+    if trained.folder.found is not None and trained.folder.found.content == found.content:
+        return replace(trained, data=data)
+    options = replace(options, found=replace(found, mean=facts.mean, std=facts.std))
+    return replace(other, folder=options)
+
+
+def recorded_classes(source: Path) -> tuple[str, ...]:
+    """The names of the classes that a run was trained on; none for a weights file."""
+    folder = RunFolder(source)
+    return folder.read_config()[1].class_names if folder.exists() else ()
 
 
 def weights_file(source: Path) -> Path:
@@ -94,4 +123,12 @@ def check_classes(source: Path, model: ResidualNetwork, data: ImageData) -> None
         raise CommandError(
             f"{source} was trained on {model.config.num_classes} classes, but {data.name} has "
             f"{len(data.class_names)}"
+        )
+    names = recorded_classes(source)
+    if is_folder(data.name) and names and names != tuple(data.class_names):
+        pairs = zip(names, data.class_names, strict=True)
+        old, new = next((old, new) for old, new in pairs if old != new)
+        raise CommandError(
+            f"{source} was trained on the class {old}, where {data.name} has {new}: the folders of "
+            "the classes must have the same names"
         )
