@@ -17,6 +17,8 @@ from scalednl.lab.records.attention import Vectors
 
 LARGEST = 1_200_000
 """Letters of the vectors in one record: images are left out from the end until they fit"""
+LARGEST_PICTURES = 3_000_000
+"""Bytes of the pictures in one record"""
 Bits = Literal[8, 16]
 BITS: tuple[Bits, ...] = (16, 8)
 """Bits of a number; the smaller number is used where the larger would leave images out"""
