@@ -28,7 +28,7 @@ def photo(path: str) -> str:
     """The size of a picture."""
     from scalednl.lab.attention.read_photo import read_photo
 
-    return str(read_photo(Path(path)).shape)
+    return str(read_photo(Path(path)).size)
 
 
 def predictions(folder: str) -> str:

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 
 import scalednl
 from scalednl import BlockConfig
+from scalednl.models import insert
 from tests.models.hosts import EXAMPLE, Branches
 
 
@@ -238,3 +240,32 @@ def test_models_without_a_convolution_need_an_example() -> None:
     strict = nn.Sequential(nn.Conv2d(3, 4, 1), nn.Flatten(), nn.Linear(40, 2))
     with pytest.raises(ValueError, match=r"does not run on random inputs.*pass example="):
         scalednl.insert_nonlocal(strict, "0")
+
+
+def test_a_large_example_runs_once() -> None:
+    """All trials but the first use a small input: insertion costs one pass of the example."""
+    model, sizes = _sequential(), []
+    handle = model.register_forward_pre_hook(lambda _, inputs: sizes.append(inputs[0].numel()))
+    example = torch.randn(8, 3, 256, 192)
+    scalednl.insert_nonlocal(model, ["0", "1"], example=example)
+    handle.remove()
+    assert sizes.count(example.numel()) == 1
+    assert len(sizes) > 4
+    assert sorted(sizes)[-2] <= example.numel() / 8
+
+
+@pytest.mark.parametrize(
+    ("check", "end"), [(True, "; check=False leaves most of them out"), (False, "")]
+)
+def test_slow_trials_are_announced(
+    check: bool, end: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A warning names the seconds before slow trials begin; quick ones begin without a word."""
+    scalednl.insert_nonlocal(_sequential(), "1", example=EXAMPLE, check=check)
+    assert caplog.messages == []
+    monkeypatch.setattr(insert, "SLOW", 0.0)
+    scalednl.insert_nonlocal(_sequential(), "1", example=EXAMPLE, check=check)
+    (said,) = caplog.messages
+    assert re.fullmatch(
+        rf"insert_nonlocal runs the model on trial inputs for about \d+ s{end}", said
+    )

@@ -2,6 +2,7 @@
 
 import copy
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -82,13 +83,94 @@ def test_a_wrong_file_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     def wrong(model: nn.Module, file: Path, example: Tensor) -> export_module.Run:
         file.write_bytes(b"half-written")
-        return lambda x: model(x) + (x.shape[-1] != example.shape[-1])
+        return lambda x: {"output": model(x) + (x.shape[-1] != example.shape[-1])}
 
     monkeypatch.setattr(export_module, "_torch_export", wrong)
     with pytest.raises(RuntimeError, match=r"differs from the network by .* it was not written"):
         scalednl.export_model(_network(), path, torch.randn(2, 3, 32, 32))
     assert path.read_bytes() == b"an earlier good file"
     assert [p.name for p in tmp_path.iterdir()] == ["net.pt2"]
+
+
+class _Segmentation(nn.Module):
+    """A network that gives a dict, a tuple in it, and numbers of another kind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.block = nn.Conv2d(3, 8, 3, 2, 1), scalednl.NonLocal2d(8, norm_init=1.0)
+
+    def forward(self, x: Tensor) -> dict[str, Tensor | tuple[Tensor, Tensor]]:
+        """A map of the image's size, and what is known of it."""
+        y = self.block(self.stem(x))
+        z = nn.functional.interpolate(y, size=x.shape[-2:])
+        return {"out": z, "aux": (y.mean((2, 3)), y.square())}
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".pt2"])
+def test_outputs_in_a_dict(suffix: str, tmp_path: Path) -> None:
+    """Each is compared under its own name, and the file gives all of them."""
+    model, path = _Segmentation(), tmp_path / f"net{suffix}"
+    report = scalednl.export_model(model, path, torch.randn(1, 3, 32, 32))
+    assert report.outputs == ("out", "aux_0", "aux_1")
+    if suffix == ".pt2":
+        x = torch.randn(3, 3, 20, 28)
+        found = torch.export.load(path).module()(x)
+        assert_close(found["aux"][1], model.eval()(x)["aux"][1], 1e-5)
+    else:
+        assert [value.name for value in onnx.load(path).graph.output] == [*report.outputs]
+        assert "input: batch x 3 x height x width; gives out, aux_0, aux_1" in str(report)
+
+
+def test_one_wrong_output_of_several_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is right in its first output alone is not written."""
+
+    def wrong(model: nn.Module, file: Path, _: Tensor) -> export_module.Run:
+        file.write_bytes(b"half-written")
+        return lambda x: {
+            name: value + (name == "aux_1")
+            for name, value in export_module._named(model(x)).items()
+        }
+
+    monkeypatch.setattr(export_module, "_torch_export", wrong)
+    with pytest.raises(RuntimeError, match="it was not written"):
+        scalednl.export_model(_Segmentation(), tmp_path / "net.pt2", torch.randn(1, 3, 32, 32))
+    assert not any(tmp_path.iterdir())
+
+
+def _sizes(value: Any) -> list[str | int]:
+    return [d.dim_param or d.dim_value for d in value.type.tensor_type.shape.dim]
+
+
+def test_names_and_opset_of_an_onnx_file(tmp_path: Path) -> None:
+    """Input, output and open sizes have readable names; the opset is the one asked for or none."""
+    path, x = tmp_path / "net.onnx", torch.randn(1, 3, 32, 32)
+    scalednl.export_model(_network(), path, x, opset=19)
+    graph = onnx.load(path).graph
+    assert {value.name: _sizes(value) for value in (*graph.input, *graph.output)} == {
+        "input": ["batch", 3, "height", "width"],
+        "output": ["batch", 5],
+    }
+    assert [(o.domain, o.version) for o in onnx.load(path).opset_import] == [("", 19)]
+    content = path.read_bytes()
+    # Torch writes another opset without a word where it cannot write the one asked for.
+    with pytest.raises(ValueError, match=r"with opset 18, not with opset=7: use 18"):
+        scalednl.export_model(_network(), path, x, opset=7)
+    assert path.read_bytes() == content
+    with pytest.raises(ValueError, match=r"opset=18 is for ONNX files, and net\.pt2 is not one"):
+        scalednl.export_model(_network(), tmp_path / "net.pt2", x, opset=18)
+
+
+def test_outputs_that_are_no_tensors(tmp_path: Path) -> None:
+    """The sentence says what the model gives and what would work."""
+
+    class _Named(nn.Module):
+        def forward(self, x: Tensor) -> dict[str, object]:
+            return {"scores": x, "name": "a text"}
+
+    with pytest.raises(ValueError, match=r"the model gives a str as 'name': return a tensor"):
+        scalednl.export_model(_Named(), tmp_path / "net.pt2", torch.randn(1, 3, 8, 8))
 
 
 def test_bad_input(tmp_path: Path) -> None:

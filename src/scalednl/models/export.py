@@ -7,19 +7,25 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from scalednl.blocks import NonLocalBlock
-from scalednl.models.probe import evaluating
+from scalednl.models.probe import evaluating, words
 from scalednl.options import Order
 
 Format = Literal["onnx", "torch"]
 SUFFIXES: dict[Format, str] = {"onnx": ".onnx", "torch": ".pt2"}
 TOLERANCE = 1e-4
-Run = Callable[[Tensor], Tensor]
+INPUT, OUTPUT = "input", "output"
+"""Names in an ONNX file; outputs in a dict have the names of their keys"""
+OPEN = {0: "batch", 2: "height", 3: "width"}
+"""Axes of the input that stay open"""
+TENSORS = "return a tensor, or a dict, tuple or list of tensors"
+Outputs = dict[str, Tensor]
+Run = Callable[[Tensor], Outputs]
 
 
 @dataclass(frozen=True)
@@ -39,9 +45,14 @@ class ExportReport:
     orders: dict[str, Order]
     """The order of every block, fixed at the example's size"""
     checks: tuple[Check, ...]
+    outputs: tuple[str, ...] = (OUTPUT,)
+    """Their names"""
 
     def __str__(self) -> str:
         lines = [f"{self.path} ({self.path.stat().st_size / 2**20:.2f} MiB, {self.format})"]
+        if self.format == "onnx":
+            sizes = " x ".join(map(str, _named_sizes(self.checks[0].shape)))
+            lines.append(f"  {INPUT}: {sizes}; gives {', '.join(self.outputs)}")
         lines += [f"  {path or 'the block'}: order {order}" for path, order in self.orders.items()]
         for check in self.checks:
             shape = " x ".join(map(str, check.shape))
@@ -54,6 +65,7 @@ def export_model(
     path: str | Path,
     example: Tensor,
     format: Format | None = None,  # noqa: A002
+    opset: int | None = None,
 ) -> ExportReport:
     """Write `model` in evaluation mode, with batch, height and width left open, and check it.
 
@@ -61,11 +73,18 @@ def export_model(
     and reported. The file is run at the example's size and at four others, odd ones included; one
     that differs from the network by more than 1e-4 is not written.
 
+    In an ONNX file the input is called "input", with the sizes batch, height and width; the output
+    is called "output". Several outputs are called by their keys in a dict (a nested one "key.sub"),
+    or output_0, output_1, ... in a tuple or list.
+
     Args:
-        model: a network that takes (batch, channels, height, width).
+        model: a network that takes (batch, channels, height, width) and gives a tensor, or a dict,
+            tuple or list of tensors.
         path: the file; its suffix, .onnx or .pt2, says the format where `format` does not.
-        example: an input.
+        example: an input; one image is enough.
         format: "onnx" (read by onnxruntime and others) or "torch" (torch.export.load).
+        opset: the version of ONNX's operators, for readers that do not know the newest; None: the
+            one that torch prefers.
     """
     path = Path(path)
     chosen = format or next((f for f, suffix in SUFFIXES.items() if suffix == path.suffix), None)
@@ -77,16 +96,23 @@ def export_model(
         raise ValueError(
             f"example must be (batch, channels, height, width), not of shape {tuple(example.shape)}"
         )
+    if opset is not None and chosen != "onnx":
+        raise ValueError(
+            f"opset={opset} is for ONNX files, and {path.name} is not one: leave it out"
+        )
     if not path.parent.is_dir():
         raise ValueError(f"{path.parent} is not a folder: make it first")
     # A size of 1 that is traced is fixed for good.
     several = example if len(example) > 1 else torch.cat([example, example])
     temporary = path.with_name(f".{path.name}.{os.getpid()}{SUFFIXES[chosen]}")
-    with evaluating(model), _fixed_orders(model, example) as orders:
+    with evaluating(model), _fixed_orders(model, example) as (orders, outputs):
         try:
             with _quiet():
-                run = (_onnx if chosen == "onnx" else _torch_export)(model, temporary, several)
-            checks = tuple(_compare(model, run, shape) for shape in _shapes(example.shape))
+                if chosen == "onnx":
+                    run = _onnx(model, temporary, several, outputs, opset)
+                else:
+                    run = _torch_export(model, temporary, several)
+            checks = tuple(_compare(model, run, example, size) for size in _shapes(example.shape))
             worst = max(checks, key=lambda check: check.error)
             if not worst.error <= TOLERANCE:
                 raise RuntimeError(
@@ -96,12 +122,17 @@ def export_model(
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
-    return ExportReport(path, chosen, orders, checks)
+    return ExportReport(path, chosen, orders, checks, outputs)
 
 
 @contextmanager
-def _fixed_orders(model: nn.Module, example: Tensor) -> Iterator[dict[str, Order]]:
-    """Every block that `example` reaches set to the order it takes there; afterwards as before."""
+def _fixed_orders(
+    model: nn.Module, example: Tensor
+) -> Iterator[tuple[dict[str, Order], tuple[str, ...]]]:
+    """Every block that `example` reaches set to the order it takes there; afterwards as before.
+
+    With the names of the model's outputs.
+    """
     shapes: dict[str, tuple[int, ...]] = {}
     blocks = dict(_blocks(model))
     handles = [
@@ -109,7 +140,7 @@ def _fixed_orders(model: nn.Module, example: Tensor) -> Iterator[dict[str, Order
     ]
     try:
         with torch.no_grad():
-            model(example)
+            outputs = tuple(_named(model(example)))
     finally:
         for handle in handles:
             handle.remove()
@@ -118,7 +149,7 @@ def _fixed_orders(model: nn.Module, example: Tensor) -> Iterator[dict[str, Order
     try:
         for name, order in orders.items():
             blocks[name].order = order
-        yield orders
+        yield orders, outputs
     finally:
         for name, old in before.items():
             blocks[name].order = old
@@ -135,13 +166,30 @@ def _blocks(model: nn.Module) -> list[tuple[str, NonLocalBlock]]:
     return [(n, m) for n, m in model.named_modules() if isinstance(m, NonLocalBlock)]
 
 
-def _open_sizes() -> tuple[dict[int, Any], ...]:
-    dynamic = torch.export.Dim.DYNAMIC
-    return ({0: dynamic, 2: dynamic, 3: dynamic},)
+def _named(output: object, name: str = "") -> Outputs:
+    """The tensors of an output, by name; an output without a name is called "output"."""
+    if isinstance(output, Tensor):
+        return {name or OUTPUT: output}
+    if isinstance(output, dict):
+        start = f"{name}." if name else ""
+        parts = [_named(value, f"{start}{key}") for key, value in output.items()]
+    elif isinstance(output, tuple | list):
+        parts = [_named(value, f"{name or OUTPUT}_{n}") for n, value in enumerate(output)]
+    else:
+        what = words(output)
+        raise ValueError(f"the model gives {what}{f' as {name!r}' if name else ''}: {TENSORS}")
+    return {name: tensor for part in parts for name, tensor in part.items()}
 
 
-def _onnx(model: nn.Module, path: Path, example: Tensor) -> Run:
+def _named_sizes(shape: Sequence[int]) -> list[str | int]:
+    return [OPEN.get(axis, size) for axis, size in enumerate(shape)]
+
+
+def _onnx(
+    model: nn.Module, path: Path, example: Tensor, outputs: Sequence[str], opset: int | None
+) -> Run:
     try:
+        import onnx
         import onnxruntime
     except ImportError:
         raise ValueError(
@@ -152,24 +200,34 @@ def _onnx(model: nn.Module, path: Path, example: Tensor) -> Run:
         (example,),
         path,
         dynamo=True,
-        dynamic_shapes=_open_sizes(),
+        dynamic_shapes=(OPEN,),
         external_data=False,
         verbose=False,
+        input_names=[INPUT],
+        output_names=list(outputs),
+        opset_version=opset,
     )
+    (written,) = (o.version for o in onnx.load(path).opset_import if o.domain in ("", "ai.onnx"))
+    if opset not in (None, written):
+        raise ValueError(
+            f"torch writes this network with opset {written}, not with opset={opset}: use "
+            f"{written}, or leave it out"
+        )
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    name = session.get_inputs()[0].name
 
-    def run(x: Tensor) -> Tensor:
-        (answer,) = session.run(None, {name: x.numpy()})
-        return torch.from_numpy(answer)
+    def run(x: Tensor) -> Outputs:
+        answers = session.run(list(outputs), {INPUT: x.cpu().numpy()})
+        return dict(zip(outputs, map(torch.from_numpy, answers), strict=True))
 
     return run
 
 
 def _torch_export(model: nn.Module, path: Path, example: Tensor) -> Run:
-    program = torch.export.export(model, (example,), dynamic_shapes=_open_sizes())
+    sizes = (dict.fromkeys(OPEN, torch.export.Dim.DYNAMIC),)
+    program = torch.export.export(model, (example,), dynamic_shapes=sizes)
     torch.export.save(program, path)
-    return torch.export.load(path).module()
+    module = torch.export.load(path).module()
+    return lambda x: _named(module(x))
 
 
 def _shapes(shape: Sequence[int]) -> list[tuple[int, ...]]:
@@ -184,13 +242,20 @@ def _shapes(shape: Sequence[int]) -> list[tuple[int, ...]]:
     ]
 
 
-def _compare(model: nn.Module, run: Run, shape: tuple[int, ...]) -> Check:
+def _compare(model: nn.Module, run: Run, example: Tensor, shape: tuple[int, ...]) -> Check:
+    """The largest error of an output, relative to the largest number in it."""
     with torch.no_grad():
-        x = torch.randn(shape)
-        truth = model(x)
-        answer = run(x)
-    error = (answer - truth).abs().max() / truth.abs().max().clamp_min(1e-12)
-    return Check(shape, float(error))
+        x = torch.randn(shape).to(example)
+        truths, answers = _named(model(x)), run(x)
+    errors = [_error(answers[name], truth) for name, truth in truths.items()]
+    return Check(shape, max(errors))
+
+
+def _error(answer: Tensor, truth: Tensor) -> float:
+    if answer.shape != truth.shape:
+        return float("inf")
+    exact = truth.cpu().double()
+    return float((answer.cpu().double() - exact).abs().max() / exact.abs().max().clamp_min(1e-12))
 
 
 @contextmanager

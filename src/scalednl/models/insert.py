@@ -1,5 +1,6 @@
 """Non-local blocks put into anybody's network, and proof that it changed what it should."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,11 @@ from scalednl.options import suggestion
 
 Size = int | tuple[int, ...]
 Place = str | Size
+SLOW = 5.0
+"""Seconds of trials from which on they are announced"""
+CHECKS = 4
+"""Forward passes that take as long as the checks, two of them backward"""
+logger = logging.getLogger(__name__)
 MOST_TRIES = 6
 """Places for one stack's weights that are tried before it is refused"""
 WRAPPERS = ("DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule", "OptimizedModule")
@@ -70,7 +76,9 @@ def insert_nonlocal(
         example: an input of the model: a tensor, a tuple of arguments, a dict of keyword arguments,
             or whatever its forward takes; None tries random inputs.
         check: compare the output with the original's and check that every new parameter receives
-            gradient. That each stack runs exactly once per call is always checked.
+            gradient. That each stack runs exactly once per call is always checked. Checks that
+            will take more than 5 seconds are announced by a warning of the logger
+            "scalednl.models.insert".
     """
     _check_model(model)
     counts = _counts(at, count, position)
@@ -81,6 +89,7 @@ def insert_nonlocal(
         first, second = probe_twice(model, example)
         targets = _targets(model, counts, first, second)
         trial = second if all(t.module in second.calls for t in targets) else first
+        _announce(trial, len(targets), check)
         attached: list[Attachment] = []
         try:
             for target in targets:
@@ -92,6 +101,18 @@ def insert_nonlocal(
             raise
     insertions = tuple(_describe(*both) for both in zip(targets, attached, strict=True))
     return model, InsertionReport(insertions, checked)
+
+
+def _announce(trial: Probe, places: int, check: bool) -> None:
+    """Say how long slow trials will take, before they begin."""
+    passes = places + (CHECKS if check else 0)
+    if trial.seconds * passes > SLOW:
+        advice = "; check=False leaves most of them out" if check else ""
+        logger.warning(
+            "insert_nonlocal runs the model on trial inputs for about %d s%s",
+            round(trial.seconds * passes),
+            advice,
+        )
 
 
 def _check(model: nn.Module, attached: list[Attachment], before: Probe, identity: bool) -> Checks:

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -59,6 +60,8 @@ class Probe:
     """(length, channels) -> tokens equal in all images when that shape first occurred"""
     outputs: list[Tensor] = field(default_factory=list)
     time: int = 0
+    seconds: float = 0.0
+    """How long the pass took"""
 
     def note(self, module: nn.Module, inputs: tuple[Any, ...], output: object) -> None:
         """Record a call; a forward hook."""
@@ -146,7 +149,9 @@ def probe(model: nn.Module, example: Any) -> Probe:
         for module in _plain_modules(model):
             handles.append(module.register_forward_pre_hook(result.note_inputs, with_kwargs=True))
             handles.append(module.register_forward_hook(result.note))
+        start = perf_counter()
         result.outputs = run_quietly(model, example)
+        result.seconds = perf_counter() - start
     finally:
         for handle in handles:
             handle.remove()

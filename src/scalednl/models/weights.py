@@ -30,16 +30,17 @@ UNUSABLE = (KeyError, TypeError, ValueError, RuntimeError, OverflowError)
 
 def save_model(model: ResidualNetwork, path: str | Path) -> None:
     """Write a network of `create_model` to a file, whole or not at all."""
-    if getattr(model, "config", None) is None:
+    # Models of other libraries have a `config` of their own.
+    config = getattr(model, "config", None)
+    if not isinstance(config, ModelConfig):
         raise ValueError(
             f"{type(model).__name__} was not made by create_model, so a file could not say how to "
             "make it again: save its state_dict instead"
         )
-    assert model.config is not None
     path = Path(path)
     if not path.parent.is_dir():
         raise ValueError(f"{path.parent} is not a folder: make it first")
-    header = json.dumps({"format": FORMAT, "model": model.config.as_dict()})
+    header = json.dumps({"format": FORMAT, "model": config.as_dict()})
     with replacing(path) as temporary:
         save_tensors(model.state_dict(), temporary, {KEY: header})
 

@@ -1,14 +1,20 @@
 """What the figures of attention show."""
 
+from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from scalednl.lab.attention.colours import palette
 from scalednl.lab.attention.figures import MapPanel, blended, draw_maps, draw_overlays
+from scalednl.lab.attention.queries import cell_of
 from scalednl.lab.attention.run import DrawOptions, choose
 from scalednl.lab.attention.scoring import observe
 from scalednl.lab.attention.source import open_source
@@ -34,21 +40,70 @@ def test_complete_maps_are_drawn_as_they_are(panel: MapPanel) -> None:
     assert signed.get_clim() == (-np.abs(truth).max(), np.abs(truth).max())
 
 
-def test_overlays_mark_the_query_and_name_the_range(panel: MapPanel) -> None:
+def test_overlays_mark_the_query(panel: MapPanel) -> None:
     """One picture of the image and one per head; the frame is around the query's cell."""
     figure = draw_overlays([panel])
-    assert len(figure.axes) == 1 + 2
     cells, pixels = panel.seen.query_size, panel.observed.picture.pixels.shape
     row, column = 5 * cells[0] // pixels[0], 3 * cells[1] // pixels[1]
-    for axes in figure.axes:
+    framed = [axes for axes in figure.axes if axes.patches]
+    assert [axes.texts[0].get_text() for axes in framed] == [
+        *("query: row 5, column 3", "head 0", "head 1")
+    ]
+    for axes in framed:
         frame = axes.patches[0]
         assert isinstance(frame, Rectangle)
         middle = frame.get_center()
         assert middle[0] == pytest.approx((column + 0.5) * pixels[1] / cells[1] - 0.5)
         assert middle[1] == pytest.approx((row + 0.5) * pixels[0] / cells[0] - 0.5)
-    values = panel.seen.rows(0, 1, [(row, column)])
-    text = figure.axes[2].texts[0].get_text().replace("\N{MINUS SIGN}", "-")
-    assert text == f"head 1: {float(values.min()):.2g} to {float(values.max()):.2g}"
+
+
+def _scales(figure: Figure) -> list[Axes]:
+    """The axes below pictures that have colours and numbers."""
+    return [axes for axes in figure.axes if axes.images and not axes.patches]
+
+
+def test_overlays_have_a_legend(panel: MapPanel) -> None:
+    """A scale below every picture has its values and colours; words name network, block, image."""
+    figure = draw_overlays([panel])
+    scales = _scales(figure)
+    assert len(scales) == 2
+    for head, axes in enumerate(scales):
+        cell = cell_of((5, 3), panel.observed.picture.size, panel.seen.query_size)
+        high = float(panel.seen.rows(0, head, [cell]).abs().max())
+        texts = [text.get_text().replace("\N{MINUS SIGN}", "-") for text in axes.texts]
+        assert texts == [f"{-high:.2g}", "0", f"{high:.2g}"]
+        colours = np.asarray(axes.images[0].get_array())
+        assert np.allclose(colours[0, 0], palette("signed")[0] / 255)
+        assert np.allclose(colours[0, -1], palette("signed")[255] / 255)
+    words = " ".join(text.get_text() for text in figure.texts).replace("\n", " ")
+    assert "scaled: scaled, block 0 (stack.0), test image" in words
+    assert "The frame marks the query. Orange: positive" in words
+
+
+def test_the_scale_of_softmax_begins_at_0(tmp_path: Path) -> None:
+    """Weights without signs have a scale from 0 to the largest."""
+    source = open_source(made_run(tmp_path / "run", attention="softmax", blocks=1), images=2)
+    chosen = choose(source, observe(source)[0], DrawOptions(head=0, queries=((5, 3),)))
+    (scale,) = _scales(draw_overlays([chosen]))
+    assert scale.texts[0].get_text() == "0"
+
+
+@pytest.mark.parametrize(("heads", "queries"), [(1, 1), (2, 3)])
+def test_nothing_of_overlays_is_cut_or_overlaps(panel: MapPanel, heads: int, queries: int) -> None:
+    """All words are inside the figure, and none is on another, with long names too."""
+    places = tuple((row, 3) for row in range(queries))
+    long = replace(panel, title="a-run-of-a-long-name-" * 5, heads=panel.heads[:heads])
+    figure = draw_overlays([replace(long, queries=places), replace(panel, queries=places)])
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    texts = [*figure.texts, *(text for axes in figure.axes for text in axes.texts)]
+    boxes = [text.get_window_extent(renderer) for text in texts]
+    for box in boxes:
+        assert box.x0 >= 0
+        assert box.y0 >= 0
+        assert box.x1 <= figure.bbox.width
+        assert box.y1 <= figure.bbox.height
+    for first, second in combinations(boxes, 2):
+        assert not first.overlaps(second)
 
 
 def test_blended_images_show_signs_and_strengths() -> None:

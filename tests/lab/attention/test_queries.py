@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scalednl.lab.attention.queries import cell_of, default_queries
+from scalednl.lab.attention.queries import cell_of, grating_queries, spread_queries
 from scalednl.lab.config import PairsConfig, RecallConfig
 from scalednl.lab.data import load_data
 from scalednl.lab.data.splits import Bytes
@@ -26,7 +26,7 @@ def test_generated_images_have_a_query_in_a_grating_of_each_edge(data: str) -> N
     """One in the left half and one in the right, both on or beside pixels that were drawn."""
     for pixels, drawing in zip(_test_images(data), _test_images(data, 0.01), strict=True):
         drawn = (np.abs(drawing.astype(int) - 128) > 20).any(2)
-        (row, left), (other, right) = default_queries(pixels, generated=True)
+        (row, left), (other, right) = grating_queries(pixels)
         assert left < 10
         assert right >= 30
         for y, x in ((row, left), (other, right)):
@@ -35,8 +35,8 @@ def test_generated_images_have_a_query_in_a_grating_of_each_edge(data: str) -> N
 
 def test_queries_are_inside_images_of_any_size() -> None:
     """Images of one pixel and of odd sizes too; a pixel falls into the cell of its share."""
-    for shape in ((1, 1, 3), (5, 3, 3)):
-        for row, column in default_queries(np.zeros(shape, np.uint8), generated=False):
-            assert 0 <= row < shape[0]
-            assert 0 <= column < shape[1]
+    for height, width in ((1, 1), (5, 3)):
+        for row, column in spread_queries((height, width)):
+            assert 0 <= row < height
+            assert 0 <= column < width
     assert cell_of((31, 0), (32, 24), (16, 12)) == (15, 0)

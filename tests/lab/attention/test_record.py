@@ -9,8 +9,8 @@ from PIL import Image
 
 from scalednl.inspection.scores import SOFTMAX_ONLY
 from scalednl.lab.attention import explorer
-from scalednl.lab.attention.record import record_run
-from scalednl.lab.attention.scoring import observe, score_blocks
+from scalednl.lab.attention.record import explore, record_run, write_record
+from scalednl.lab.attention.scoring import observe, score, score_blocks
 from scalednl.lab.attention.source import open_source
 from scalednl.lab.records.attention import AttentionRecord, read_attention
 from scalednl.lab.records.run import RunFolder
@@ -99,3 +99,43 @@ def test_an_explorer_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     found = _record(made_run(tmp_path / "run"), images=2).explorer
     assert 0 < len(found.images) < 6
     assert found.left_out == 6 - len(found.images)
+
+
+def test_photos_of_several_sizes_are_explored(tmp_path: Path) -> None:
+    """Each has its classes and what was done to it; its rows come from maps of its own size."""
+    path = made_run(tmp_path / "run", blocks=1)
+    photos = [tmp_path / "wide.png", tmp_path / "high.png"]
+    for photo, size in zip(photos, ((64, 32), (24, 48)), strict=True):
+        Image.effect_noise(size, 99).save(photo)
+    source = open_source(path, photos=photos)
+    observed = observe(source)
+    write_record(source, observed, score(source), tmp_path / "out")
+    record = read_attention(tmp_path / "out")
+    assert record is not None
+    for photo, size, seen, observation in zip(
+        record.photos, ((32, 64), (48, 24)), ((16, 32), (32, 16)), observed, strict=True
+    ):
+        assert (photo.height, photo.width) == size
+        assert (photo.seen_height, photo.seen_width) == seen
+        assert photo.classes[0].name == observation.predicted
+        shares = [found.probability for found in photo.classes]
+        assert shares == sorted(shares, reverse=True)
+        assert sum(shares) == pytest.approx(1)
+    images = record.explorer.images
+    assert [image.title for image in images] == ["wide.png", "high.png"]
+    assert [image.blocks[0].query_size for image in images] == [None, (16, 8)]
+    exact = observed[1].blocks[0].map(0, 0).numpy()
+    found = decode_rows(images[1].blocks[0], 0, range(128), softmax=False)
+    assert np.abs(found - exact).max() <= 0.01 * np.abs(exact).max()
+
+
+def test_large_pictures_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures count too: a record of many photos stays small enough to be read."""
+    path = made_run(tmp_path / "run", blocks=1)
+    Image.effect_noise((400, 300), 99).save(tmp_path / "photo.png")
+    source = open_source(path, photos=[tmp_path / "photo.png"] * 3)
+    observed = observe(source)
+    size = len(explorer.encode_png(observed[0].picture.shown))
+    monkeypatch.setattr(explorer, "LARGEST_PICTURES", 2 * size)
+    found = explore(observed)
+    assert (len(found.images), found.left_out) == (2, 1)

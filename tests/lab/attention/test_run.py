@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from scalednl.errors import UsageError
+from scalednl.lab.attention.queries import cell_of
 from scalednl.lab.attention.run import DrawOptions, choose, inspect_sources
 from scalednl.lab.attention.scoring import observe
 from scalednl.lab.attention.source import open_source
@@ -60,3 +62,17 @@ def test_equal_names_have_folders_of_their_own(run: Path, tmp_path: Path) -> Non
     }
     assert all(path.is_file() for path in found.paths)
     assert [record.source for record in found.records] == ["run", "run"]
+
+
+def test_queries_of_a_photo_are_pixels_of_its_file(run: Path, tmp_path: Path) -> None:
+    """A photo of 640 x 512 is shown as 20 x 16; its last pixel is the last cell, and no more."""
+    Image.new("RGB", (640, 512), "#804020").save(tmp_path / "photo.png")
+    source = open_source(run, photos=[tmp_path / "photo.png"])
+    observed = observe(source)[0]
+    assert observed.picture.pixels.shape == (16, 20, 3)
+    panel = choose(source, observed, DrawOptions(queries=((511, 639),)))
+    size, cells = observed.picture.size, panel.seen.query_size
+    assert cell_of(panel.queries[0], size, cells) == (cells[0] - 1, cells[1] - 1)
+    with pytest.raises(UsageError, match=r"photo\.png has rows 0 to 511 and columns 0 to 639"):
+        choose(source, observed, DrawOptions(queries=((512, 0),)))
+    assert choose(source, observed, DrawOptions()).queries[0] == (256, 320)

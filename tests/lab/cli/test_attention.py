@@ -1,6 +1,7 @@
 """`scalednl attention` as a person meets it."""
 
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -9,6 +10,7 @@ import pytest
 from PIL import Image
 
 from scalednl.inspection import factors
+from scalednl.lab.records.attention import read_attention
 from tests.lab.attention.builders import made_run
 from tests.lab.cli.conftest import Call, Refused
 
@@ -63,17 +65,36 @@ def test_photos_json_and_weights(
     assert found["blocks"][0]["query_size"] == [6, 10]
     folder = run / "weights-attention-a"
     assert {"figure1.png", "figure1-1.svg", "overlays-1.png"} <= {p.name for p in folder.iterdir()}
-    assert len(json.loads((folder / "attention.json").read_text())["explorer"]["images"]) == 1
+    assert len(json.loads((folder / "attention.json").read_text())["explorer"]["images"]) == 2
     monkeypatch.setattr(factors, "LARGEST_MAP", 100)
-    code, said = call("attention", str(run), *arguments[:2])
-    assert code == 2
-    assert "60 x 60 = 3,600 entries" in said
-    assert "--query ROW,COLUMN" in said
-    rows = [*arguments[:2], *arguments[4:], "--out", str(tmp_path / "rows")]
-    code, said = call("attention", str(run), *rows)
+    for query in ([], arguments[4:]):
+        rows = [*arguments[:2], *query, "--out", str(tmp_path / "rows")]
+        code, said = call("attention", str(run), *rows)
+        assert code == 0, said
+        assert "Its maps are too large to be scored or drawn; single pixels are drawn." in said
+        assert {p.name for p in (tmp_path / "rows").glob("*.png")} == {"overlays.png"}
+
+
+def test_a_photo_has_classes_and_a_page(run: Path, tmp_path: Path, call: Call) -> None:
+    """The most probable classes are printed by name, with what was done to the photo."""
+    photo, out = _photo(tmp_path / "large.png", 400, 300), tmp_path / "out"
+    code, said = call("attention", str(run), "--image", photo, "--out", str(out))
     assert code == 0, said
-    assert "Its maps are too large to be scored." in said
-    assert {p.name for p in (tmp_path / "rows").glob("*.png")} == {"overlays.png"}
+    assert (
+        "large.png: 400 x 300 pixels; shown to the network as 21 x 16 pixels, because it was "
+        "trained on 16 x 16" in said
+    )
+    record = read_attention(out)
+    assert record is not None
+    (found,) = record.photos
+    for one in found.classes:
+        row = rf"\| {one.name} +\| +{100 * one.probability:.1f} % \|"
+        assert re.search(row, said), said
+    assert str(out / "attention.html") in said
+    assert "large.png" in (out / "attention.html").read_text()
+    code, said = call("attention", str(run), "--image", photo, "--resize", "32", "--json")
+    assert code == 0, said
+    assert json.loads(said)[0]["photos"][0]["seen_width"] == 43
 
 
 @pytest.mark.parametrize(
@@ -94,17 +115,24 @@ def test_photos_json_and_weights(
         (["RUN", "--data", "cifar11"], 2, "did you mean 'cifar10'"),
         (["RUN", "--images", "2", "--out", "/proc/nowhere"], 1, "/proc/nowhere cannot be written"),
         (["RUN/weights.safetensors"], 2, "add --data NAME, or --image PHOTO"),
+        (["PHOTO"], 2, "photo.png is a picture, not a network"),
+        (["PHOTO", "--image", "PHOTO"], 2, "photo.png is a picture, not a network"),
+        (["RUN", "--resize", "32"], 2, "--resize 32 is for photos: add --image PHOTO"),
+        (["RUN", "--image", "PHOTO", "--resize", "0"], 2, "--resize must be at least 8, got 0"),
+        (["RUN", "--image", "PHOTO", "--resize", "9999"], 2, "use --resize 773 or less"),
     ],
 )
 def test_mistakes_are_sentences(
     run: Path,
+    tmp_path: Path,
     refused: Refused,
     arguments: list[str],
     code: int,
     said: str,
 ) -> None:
     """One line that names what was wrong, and no traceback."""
-    words = [word.replace("RUN", str(run)) for word in arguments]
+    photo = _photo(tmp_path / "photo.png")
+    words = [word.replace("RUN", str(run)).replace("PHOTO", photo) for word in arguments]
     refused(["attention", *words], code, said)
 
 

@@ -25,6 +25,8 @@ VECTORS = {
     "width": 2,
     "factor": [0.5],
     "row_error": 0.01,
+    "query_size": None,
+    "key_size": None,
 }
 
 
@@ -54,6 +56,18 @@ IMAGE = {
     "width": 4,
     "png": base64.b64encode(PNG).decode(),
     "blocks": [VECTORS],
+    "title": None,
+}
+
+
+PHOTO = {
+    "file": "photo.png",
+    "height": 300,
+    "width": 400,
+    "seen_height": 32,
+    "seen_width": 43,
+    "notes": ["reduced"],
+    "classes": [{"name": "cat", "probability": 0.75}],
 }
 
 
@@ -68,4 +82,5 @@ RECORD: dict[str, Any] = {
     "blocks": [BLOCK],
     "maps": [MAP],
     "explorer": {"images": [IMAGE], "left_out": 0},
+    "photos": [PHOTO],
 }

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,17 @@ def test_a_record_is_read_as_written(tmp_path: Path) -> None:
     written = json.loads((tmp_path / "attention.json").read_text())
     assert written.pop("origin")["date"] == ""
     assert written == {"schema": 2, **{k: v for k, v in RECORD.items() if k != "origin"}}
+
+
+def test_records_from_before_photos_are_read(tmp_path: Path) -> None:
+    """A file without photos, titles and sizes of single images is a record."""
+    old = _change("photos", ...)
+    for image in old["explorer"]["images"]:
+        del image["title"]
+        for vectors in image["blocks"]:
+            del vectors["query_size"], vectors["key_size"]
+    (tmp_path / "attention.json").write_text(json.dumps(old))
+    assert read_attention(tmp_path) == replace(_record(), photos=())
 
 
 def test_a_record_without_its_pictures() -> None:
@@ -99,6 +111,9 @@ def _change(path: str, value: Any) -> Any:
         ("explorer.images.0.blocks", [], "an image has 0 blocks, not 1"),
         ("explorer.images.0.blocks.0.theta", "AAAA", "theta has 3 bytes"),
         ("explorer.images.0.blocks.0.factor", ["x"], "got `str`"),
+        ("explorer.images.0.blocks.0.query_size", [2, 2], "theta has 4 bytes"),
+        ("photos.0.classes.0.probability", 1.5, "at `$.photos[0].classes[0].probability`"),
+        ("photos.0.height", 0, "at `$.photos[0].height`"),
         ("explorer.images.0.blocks.0.phi_scale", encoded(np.array([np.nan], "<f4")), "not finite"),
     ],
 )

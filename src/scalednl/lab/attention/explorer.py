@@ -19,6 +19,8 @@ LARGEST = 1_200_000
 """Letters of the vectors in one record: images are left out from the end until they fit"""
 WIDEST = 32
 """Channels for a map that is no product of embeddings: its largest singular values"""
+LARGEST_PICTURES = 3_000_000
+"""Bytes of the pictures in one record"""
 Bits = Literal[8, 16]
 BITS: tuple[Bits, ...] = (16, 8)
 """Bits of a number; the smaller number is used where the larger would leave images out"""

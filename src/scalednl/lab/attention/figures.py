@@ -1,8 +1,10 @@
 """Figures of attention: complete maps as in the paper's Figure 1, and what pixels attend to."""
 
 import io
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import matplotlib
 import matplotlib.ticker
 import numpy as np
 import numpy.typing as npt
+import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -30,8 +33,17 @@ STYLE: dict[Any, Any] = {
     "ytick.major.width": 0.6,
     "svg.hashsalt": "scalednl",
 }
-CELL, GAP, CAPTION, HEADING = 1.45, 0.06, 0.22, 0.28
-"""Inches: the width of one picture, and what is between, below and above pictures"""
+CELLS = {4: 2.1, 6: 1.75, 99: 1.45}
+"""Inches: the width of one picture where a row has at most so many"""
+GAP, CAPTION, BAR, NUMBERS, LINE = 0.1, 0.2, 0.08, 0.24, 0.16
+"""Inches: what is beside pictures; the words above them; the colour scale below them and its
+numbers; a line of text"""
+LETTERS = 15
+"""Letters of a line of text per inch"""
+LEGEND = (
+    "The frame marks the query. Orange: positive weight of a key, purple: negative; the stronger "
+    "the colour, the larger the weight. The scale below each picture has its values."
+)
 SMALLEST_MARK = 28
 """The width of a picture is at most so many times that of the query's frame"""
 INK, PAPER = "#1b1b1f", "#ffffff"
@@ -55,9 +67,14 @@ class MapPanel:
         return self.observed.blocks[self.block]
 
     @property
+    def picture(self) -> str:
+        """Which picture it is, for a caption."""
+        return f"{self.observed.picture.title} (taken for {self.observed.predicted})"
+
+    @property
     def about(self) -> str:
         """Which block it is, for a caption."""
-        return f"{self.seen.block.attention}, block {self.block}"
+        return f"{self.seen.block.attention}, block {self.block} ({self.seen.name})"
 
 
 def draw_maps(panels: Sequence[MapPanel]) -> Figure:
@@ -102,52 +119,102 @@ def draw_maps(panels: Sequence[MapPanel]) -> Figure:
 def draw_overlays(panels: Sequence[MapPanel]) -> Figure:
     """What chosen pixels attend to: a row for each network and query, a column for each head.
 
-    Orange is positive, purple negative; every picture has its own range, printed below it.
+    Orange is positive, purple negative; every picture has its own range, in the scale below it.
     """
     columns = 1 + max(len(panel.heads) for panel in panels)
-    heights = [_cell_height(panel) for panel in panels]
-    rows = sum(
-        HEADING + len(panel.queries) * (height + CAPTION)
-        for panel, height in zip(panels, heights, strict=True)
+    cell = next(inches for most, inches in CELLS.items() if columns <= most)
+    width = columns * (cell + GAP) + GAP
+    wrap = partial(textwrap.fill, width=int(width * LETTERS))
+    headings = [wrap(f"{panel.title}: {panel.about}, {panel.picture}") for panel in panels]
+    legend = wrap(LEGEND)
+    heights = [cell * _aspect(panel) for panel in panels]
+    rows = [CAPTION + height + BAR + NUMBERS for height in heights]
+    height = _inches(legend) + sum(
+        _inches(heading) + len(panel.queries) * row
+        for panel, heading, row in zip(panels, headings, rows, strict=True)
     )
-    width, top = columns * (CELL + GAP) + GAP, rows
-    figure = Figure(figsize=(width, rows), dpi=DPI)
+    figure = Figure(figsize=(width, height), dpi=DPI)
+    page = _Page(figure, width, height)
     with matplotlib.rc_context(STYLE):
-        for panel, height in zip(panels, heights, strict=True):
-            heading = f"{panel.title}: {panel.about}"
-            figure.text(GAP / width, (top - HEADING / 2) / rows, heading, va="center", fontsize=8.5)
-            top -= HEADING
+        for panel, heading, picture in zip(panels, headings, heights, strict=True):
+            page.write(heading, weight="bold")
             for query in panel.queries:
-                boxes = [
-                    (GAP + k * (CELL + GAP), top - height, CELL, height) for k in range(columns)
-                ]
-                places = [(x / width, y / rows, w / width, h / rows) for x, y, w, h in boxes]
-                _draw_row([figure.add_axes(place) for place in places], panel, query)
-                top -= height + CAPTION
+                page.draw_row(panel, query, columns, (cell, picture))
+        page.write(legend)
     return figure
 
 
-def _cell_height(panel: MapPanel) -> float:
-    high, wide, _ = panel.observed.picture.pixels.shape
-    # A picture much taller than wide is drawn smaller within a cell of bounded height.
-    return CELL * min(3.0, high / wide)
+@dataclass
+class _Page:
+    """A figure that is filled from the top."""
 
+    figure: Figure
+    width: float
+    height: float
+    used: float = 0.0
+    """Inches"""
 
-def _draw_row(row: Sequence[Axes], panel: MapPanel, query: ImagePlace) -> None:
-    pixels, seen = panel.observed.picture.pixels, panel.seen
-    for axes in row:
+    def write(self, text: str, weight: str = "normal") -> None:
+        """Lines of text across the page."""
+        place = GAP / self.width, 1 - (self.used + LINE / 2) / self.height
+        self.figure.text(*place, text, va="top", fontsize=7.5, fontweight=weight)
+        self.used += _inches(text)
+
+    def draw_row(
+        self, panel: MapPanel, query: ImagePlace, columns: int, cell: tuple[float, float]
+    ) -> None:
+        """The picture with its query, and what each head attends to from there."""
+        wide, high = cell
+        pixels, seen = panel.observed.picture.shown, panel.seen
+        at = cell_of(query, panel.observed.picture.size, seen.query_size)
+        pictures = [self._axes(k, CAPTION, cell) for k in range(columns)]
+        scales = [self._axes(k, CAPTION + high + 0.02, (wide, BAR)) for k in range(columns)]
+        pictures[0].imshow(pixels)
+        _caption(pictures[0], f"query: row {query[0]}, column {query[1]}")
+        for axes in pictures[: 1 + len(panel.heads)]:
+            _mark(axes, at, seen.query_size, pixels.shape)
+        for axes, scale, head in zip(pictures[1:], scales[1:], panel.heads, strict=False):
+            values = seen.rows(0, head, [at])[0].reshape(seen.key_size)
+            axes.imshow(blended(pixels, values))
+            _caption(axes, f"head {head}")
+            _draw_scale(scale, values, signed=not seen.factors.softmax)
+        self.used += CAPTION + high + BAR + NUMBERS
+
+    def _axes(self, column: int, below: float, size: tuple[float, float]) -> Axes:
+        """Axes in a column, so many inches below what is used."""
+        wide, high = size
+        left, bottom = GAP + column * (wide + GAP), self.height - self.used - below - high
+        place = left / self.width, bottom / self.height, wide / self.width, high / self.height
+        axes = self.figure.add_axes(place)
         axes.set_axis_off()
-    cell = cell_of(query, pixels.shape[:2], seen.query_size)
-    row[0].imshow(pixels, interpolation="nearest")
-    _caption(row[0], f"from row {query[0]}, column {query[1]}")
-    _mark(row[0], cell, seen.query_size, pixels.shape)
-    for axes, head in zip(row[1:], panel.heads, strict=False):
-        values = seen.rows(0, head, [cell])[0].reshape(seen.key_size)
-        axes.imshow(blended(pixels, values), interpolation="nearest")
-        _mark(axes, cell, seen.query_size, pixels.shape)
-        low, high = _short(float(values.min())), _short(float(values.max()))
-        reach = f"up to {high}" if seen.factors.softmax else f"{low} to {high}"
-        _caption(axes, f"head {head}: {reach}")
+        return axes
+
+
+def _inches(text: str) -> float:
+    return LINE * (text.count("\n") + 2)
+
+
+def _aspect(panel: MapPanel) -> float:
+    high, wide, _ = panel.observed.picture.shown.shape
+    # A picture much taller than wide is drawn smaller within a cell of bounded height.
+    return min(3.0, high / wide)
+
+
+def _draw_scale(axes: Axes, values: Tensor, *, signed: bool) -> None:
+    """The colours of a picture over medium grey, with the values they stand for."""
+    _, high = colour_range(values, "signed")
+    low = -high if signed else 0.0
+    grey = np.full((1, 128, 3), 128, np.uint8)
+    axes.imshow(blended(grey, torch.linspace(low, high, 128)[None]), aspect="auto")
+    for share, sign in ((0.0, low), (0.5, 0.0 if signed else high / 2), (1.0, high)):
+        side = {0.0: "left", 0.5: "center", 1.0: "right"}[share]
+        axes.text(
+            *(share, -0.25, _short(sign)),
+            transform=axes.transAxes,
+            ha=side,
+            va="top",
+            fontsize=6.5,
+        )
 
 
 def blended(pixels: npt.NDArray[np.uint8], values: Tensor) -> Pixels:
@@ -180,7 +247,7 @@ def _mark(axes: Axes, cell: ImagePlace, cells: tuple[int, ...], image: tuple[int
 
 
 def _caption(axes: Axes, text: str) -> None:
-    axes.text(0.5, -0.03, text, transform=axes.transAxes, ha="center", va="top", fontsize=7)
+    axes.text(0.5, 1.02, text, transform=axes.transAxes, ha="center", va="bottom", fontsize=7)
 
 
 def _short(value: float) -> str:

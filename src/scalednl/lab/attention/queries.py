@@ -11,12 +11,15 @@ REACH = 2
 """How far around a pixel its neighbourhood goes, in pixels"""
 
 
-def default_queries(pixels: Bytes, *, generated: bool) -> list[ImagePlace]:
-    """Places spread over an image; in generated images, a grating at each edge."""
-    height, width = pixels.shape[:2]
-    if not generated:
-        return [(height // 2, width // 2), (height // 4, width // 4), (3 * height // 4, width // 2)]
-    middle = width // 2
+def spread_queries(size: tuple[int, int]) -> list[ImagePlace]:
+    """Places spread over an image of this height and width."""
+    height, width = size
+    return [(height // 2, width // 2), (height // 4, width // 4), (3 * height // 4, width // 2)]
+
+
+def grating_queries(pixels: Bytes) -> list[ImagePlace]:
+    """Of a generated image, a grating at each edge."""
+    middle = pixels.shape[1] // 2
     row, column = _strongest(pixels[:, :middle])
     other_row, other_column = _strongest(pixels[:, middle:])
     return [(row, column), (other_row, middle + other_column)]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 
 import torch
@@ -11,6 +12,7 @@ from scalednl.inspection.capture import BlockAttention
 from scalednl.lab.attention import explorer
 from scalednl.lab.attention.colours import COLOURS, bare_picture, colour_range, shrunk
 from scalednl.lab.attention.explorer import Bits, encode_png, explorer_block, letters_of
+from scalednl.lab.attention.read_photo import Photo
 from scalednl.lab.attention.scoring import BlockScores, Observation, Scores, observe, score
 from scalednl.lab.attention.source import NetworkSource, open_source
 from scalednl.lab.records import origin
@@ -21,7 +23,9 @@ from scalednl.lab.records.attention import (
     ExplorerImage,
     ExplorerImages,
     MapPicture,
+    PhotoRecord,
     UntrainedStart,
+    Vectors,
     write_attention,
 )
 from scalednl.lab.records.run import RunFolder
@@ -71,7 +75,6 @@ def describe(
     config, experiment = source.model.config, source.experiment
     assert config is not None
     first = observations[0].blocks
-    alike = [observed for observed in observations if _same_sizes(observed, first)]
     return AttentionRecord(
         source=source.name,
         recipe=experiment.recipe if experiment else None,
@@ -88,8 +91,19 @@ def describe(
         untrained=UntrainedStart(scores.start.seed, scores.start.start),
         ablations=_ablations(source, scores.ablation_error_pct),
         maps=(),
-        explorer=explore(alike, len(observations)),
+        explorer=explore(observations),
+        photos=tuple(
+            _photo(observed, observed.picture.photo)
+            for observed in observations
+            if observed.picture.photo is not None
+        ),
     )
+
+
+def _photo(observed: Observation, photo: Photo) -> PhotoRecord:
+    picture = observed.picture
+    height, width, _ = picture.pixels.shape
+    return PhotoRecord(picture.title, *photo.size, height, width, picture.notes, observed.classes)
 
 
 def _ablations(source: NetworkSource, error_pct: dict[str, float]) -> Ablations | None:
@@ -97,14 +111,18 @@ def _ablations(source: NetworkSource, error_pct: dict[str, float]) -> Ablations 
     return Ablations(tested.images, error_pct) if tested and error_pct else None
 
 
-def explore(observations: Sequence[Observation], wanted: int) -> ExplorerImages:
+def explore(observations: Sequence[Observation]) -> ExplorerImages:
     """Vectors of as many images as fit, and how many were left out."""
     for bits in explorer.BITS:
-        fits = explorer.LARGEST // letters_of(observations[0].blocks, bits)
-        if fits >= len(observations):
+        sizes = accumulate(letters_of(observed.blocks, bits) for observed in observations)
+        fits = sum(size <= explorer.LARGEST for size in sizes)
+        if fits == len(observations):
             break
-    images = tuple(_explored(observed, bits) for observed in observations[:fits])
-    return ExplorerImages(images, wanted - len(images))
+    first = observations[0].blocks
+    images = [_explored(observed, first, bits) for observed in observations[:fits]]
+    pictures = accumulate(len(image.png) for image in images)
+    kept = sum(size <= explorer.LARGEST_PICTURES for size in pictures)
+    return ExplorerImages(tuple(images[:kept]), len(observations) - kept)
 
 
 def write_maps(observed: Observation, folder: Path) -> list[MapPicture]:
@@ -148,22 +166,27 @@ def _summaries(scores: BlockScores) -> dict[str, Summary]:
     return {name: summarise(found.tolist()) for name, found in values.items()}
 
 
-def _explored(observed: Observation, bits: Bits) -> ExplorerImage:
-    height, width, _ = observed.picture.pixels.shape
+def _explored(observed: Observation, first: Sequence[BlockAttention], bits: Bits) -> ExplorerImage:
+    """One picture; photos may have maps of other sizes than those of the `first`."""
+    picture = observed.picture
+    shown = picture.shown
+    height, width, _ = shown.shape
     return ExplorerImage(
-        index=observed.picture.index,
-        label=observed.picture.label,
+        index=picture.index,
+        label=picture.label,
         predicted=observed.predicted,
         height=height,
         width=width,
-        png=encode_png(observed.picture.pixels),
-        blocks=tuple(explorer_block(seen, 0, bits) for seen in observed.blocks),
+        png=encode_png(shown),
+        blocks=tuple(
+            _sized(explorer_block(seen, 0, bits), seen, usual)
+            for seen, usual in zip(observed.blocks, first, strict=True)
+        ),
+        title=picture.title if picture.photo else None,
     )
 
 
-def _same_sizes(observed: Observation, first: Sequence[BlockAttention]) -> bool:
-    """Photos may differ in size; a record's blocks have one."""
-    return all(
-        (a.query_size, a.key_size) == (b.query_size, b.key_size)
-        for a, b in zip(observed.blocks, first, strict=True)
-    )
+def _sized(vectors: Vectors, seen: BlockAttention, usual: BlockAttention) -> Vectors:
+    if (seen.query_size, seen.key_size) == (usual.query_size, usual.key_size):
+        return vectors
+    return replace(vectors, query_size=tuple(seen.query_size), key_size=tuple(seen.key_size))

@@ -1,18 +1,19 @@
 """All that `scalednl attention` makes of its sources: records, tables, figures."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from scalednl.errors import UsageError
 from scalednl.files import writing_to
 from scalednl.inspection.capture import find_block
 from scalednl.lab.attention.figures import MapPanel, draw_maps, draw_overlays, save_figure
-from scalednl.lab.attention.queries import ImagePlace, default_queries
+from scalednl.lab.attention.picture import Picture
+from scalednl.lab.attention.queries import ImagePlace, grating_queries, spread_queries
 from scalednl.lab.attention.record import write_record
 from scalednl.lab.attention.scoring import Observation, observe, score
 from scalednl.lab.attention.source import NetworkSource, open_source
-from scalednl.lab.records.attention import FILE, AttentionRecord, ExplorerImages
+from scalednl.lab.records.attention import FILE, AttentionRecord
 from scalednl.lab.records.run import RunFolder
 
 
@@ -24,7 +25,8 @@ class DrawOptions:
     head: int | None = None
     """None: the first for complete maps, all for single pixels"""
     queries: tuple[ImagePlace, ...] = ()
-    """Pixels of the image; none: `default_queries`"""
+    """Pixels of the image; of a photo, those of its file. None: `grating_queries` or
+    `spread_queries`"""
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,13 @@ class Written:
     """The records of all sources, and the files with them and their figures."""
 
     records: list[AttentionRecord]
-    """One for each source, without the vectors of its explorer"""
+    """One for each source"""
+    folders: list[Path]
+    """Of the records"""
     paths: list[Path]
+    """Of everything"""
+    joint: Path
+    """The folder of what all sources share"""
 
 
 def inspect_sources(
@@ -41,6 +48,7 @@ def inspect_sources(
     options: DrawOptions,
     *,
     photos: Sequence[Path] = (),
+    resize: int | None = None,
     images: int = 500,
     test_images: int | None = None,
     data: str | None = None,
@@ -51,7 +59,13 @@ def inspect_sources(
     """Score networks; write a record and bare maps for each, and joint figures."""
     sources = [
         open_source(
-            path, images=images, test_images=test_images, photos=photos, data=data, root=root
+            path,
+            images=images,
+            test_images=test_images,
+            photos=photos,
+            resize=resize,
+            data=data,
+            root=root,
         )
         for path in paths
     ]
@@ -62,13 +76,12 @@ def inspect_sources(
         for n in range(len(photos) or 1)
     ]
     folders = _folders(paths, photos, out)
-    found = Written([], [])
+    found = Written([], folders, [], out or folders[0])
     for source, seen, folder in zip(sources, observed, folders, strict=True):
-        record = write_record(source, seen, score(source, quiet), folder)
-        found.records.append(replace(record, explorer=ExplorerImages(())))
+        found.records.append(write_record(source, seen, score(source, quiet), folder))
         found.paths.append(folder / FILE)
     for number, panels in enumerate(figures):
-        found.paths.extend(_draw(panels, out or folders[0], f"-{number}" if number else ""))
+        found.paths.extend(_draw(panels, found.joint, f"-{number}" if number else ""))
     return found
 
 
@@ -87,25 +100,21 @@ def choose(source: NetworkSource, observed: Observation, options: DrawOptions) -
             f"{heads - 1}"
         )
     title = observed.picture.title
-    height, width = observed.picture.pixels.shape[:2]
+    height, width = observed.picture.size
     for row, column in options.queries:
         if row >= height or column >= width:
             raise UsageError(
                 f"--query {row},{column} is outside: {title} has rows 0 to "
                 f"{height - 1} and columns 0 to {width - 1}"
             )
-    if seen.is_large and not options.queries:
-        queries, keys = seen.theta.shape[2], seen.phi.shape[2]
-        raise UsageError(
-            f"a map of {title} has {queries:,} x {keys:,} = {queries * keys:,} entries, "
-            "too many to draw: name pixels with --query "
-            "ROW,COLUMN to see their rows, or give a smaller image"
-        )
-    chosen_queries = options.queries or default_queries(
-        observed.picture.pixels, generated=source.shows_generated_images
-    )
+    queries = options.queries or _default_queries(source, observed.picture)
     chosen = tuple(range(heads)) if options.head is None else (options.head,)
-    return MapPanel(source.name, observed, block, chosen, tuple(chosen_queries))
+    return MapPanel(source.name, observed, block, chosen, tuple(queries))
+
+
+def _default_queries(source: NetworkSource, picture: Picture) -> Sequence[ImagePlace]:
+    generated = source.shows_generated_images
+    return grating_queries(picture.pixels) if generated else spread_queries(picture.size)
 
 
 def _draw(panels: Sequence[MapPanel], folder: Path, end: str) -> list[Path]:

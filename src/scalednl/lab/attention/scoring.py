@@ -13,11 +13,15 @@ from scalednl.inspection.ablations import ablated_classes, ablations_of
 from scalednl.inspection.capture import BlockAttention, capture_attention
 from scalednl.inspection.scores import score_maps
 from scalednl.inspection.view_shares import PARTS, kept_by_view
-from scalednl.lab.attention.source import NetworkSource, Picture
+from scalednl.lab.attention.picture import Picture
+from scalednl.lab.attention.source import NetworkSource
 from scalednl.lab.attention.untrained import Untrained, untrained
 from scalednl.lab.console import Advance, track
+from scalednl.lab.records.attention import ClassProbability
 from scalednl.models.residual import ResidualNetwork
 
+CLASSES = 5
+"""Classes of a picture that are shown"""
 PerHead = Float[Tensor, "images heads"]
 PerImage = Float[Tensor, "images"]
 
@@ -27,8 +31,14 @@ class Observation:
     """One picture, and what every block attended to in it."""
 
     picture: Picture
-    predicted: str | None
+    classes: tuple[ClassProbability, ...]
+    """The most probable classes, the first one first"""
     blocks: tuple[BlockAttention, ...]
+
+    @property
+    def predicted(self) -> str:
+        """The most probable class."""
+        return self.classes[0].name
 
 
 @dataclass(frozen=True)
@@ -48,8 +58,18 @@ def observe(source: NetworkSource) -> list[Observation]:
             classes = source.model(source.input_of(picture))[0]
         if not torch.isfinite(classes).all():
             raise _not_finite(source.name)
-        found.append(Observation(picture, source.class_names[int(classes.argmax())], tuple(seen)))
+        found.append(Observation(picture, _most_probable(source, classes), tuple(seen)))
     return found
+
+
+def _most_probable(
+    source: NetworkSource, logits: Float[Tensor, "classes"]
+) -> tuple[ClassProbability, ...]:
+    shares, classes = logits.softmax(0).topk(min(CLASSES, len(logits)))
+    return tuple(
+        ClassProbability(source.class_names[number], share)
+        for number, share in zip(classes.tolist(), shares.tolist(), strict=True)
+    )
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from torch import Generator, Tensor
 
 from scalednl.errors import CommandError, UsageError
 from scalednl.inspection.capture import nonlocal_blocks
-from scalednl.lab.attention.read_photo import read_photo
+from scalednl.lab.attention.picture import PhotoSize, Picture, photo_picture
+from scalednl.lab.attention.read_photo import is_picture
 from scalednl.lab.config import Experiment
 from scalednl.lab.config.data_sets import DATA_SETS, DataFacts, find_data_set
 from scalednl.lab.config.folder import is_folder
@@ -19,7 +20,7 @@ from scalednl.lab.data import ImageData
 from scalednl.lab.data.augment import Normaliser
 from scalednl.lab.data.batches import Batches
 from scalednl.lab.data.gratings import turn_names
-from scalednl.lab.data.splits import Bytes, Labels
+from scalednl.lab.data.splits import Labels
 from scalednl.lab.training.evaluate import TEST_BATCH
 from scalednl.lab.training.setup import experiment_data, test_crop
 from scalednl.lab.training.trained import (
@@ -33,19 +34,10 @@ from scalednl.models.residual import ResidualNetwork
 BATCH = 50
 IMAGES = 6
 """Test images that are shown"""
+SMALLEST = 8
+"""Pixels of the shorter side that --resize may ask for"""
 DEFAULT_NORMALISATION = "cifar10"
 """Data set that normalises photos if the training data of a network is unknown"""
-
-
-@dataclass(frozen=True)
-class Picture:
-    """An image as the network receives it, before normalisation."""
-
-    pixels: Bytes
-    title: str
-    index: int
-    """In the test split; of photos, in the order given"""
-    label: str | None
 
 
 @dataclass(frozen=True)
@@ -99,14 +91,25 @@ def open_source(
     images: int = 500,
     test_images: int | None = None,
     photos: Sequence[Path] = (),
+    resize: int | None = None,
     data: str | None = None,
     root: Path | None = None,
 ) -> NetworkSource:
     """The network of a run directory or a weights file, on test images or on photos.
 
     `images` are scored; the network is tested on `test_images`, or all there are if that is None.
+    The shorter side of photos becomes `resize` pixels; if that is None, larger ones are reduced to
+    the size of the training images.
     """
     check_at_least(1, images=images, test_images=test_images)
+    check_at_least(SMALLEST, resize=resize)
+    if resize is not None and not photos:
+        raise UsageError(f"--resize {resize} is for photos: add --image PHOTO")
+    if is_picture(path):
+        raise UsageError(
+            f"{path} is a picture, not a network: `scalednl attention RUN_OR_WEIGHTS --image "
+            f"{path}` shows what a network sees in it"
+        )
     info = None if data is None or is_folder(data) else find_data_set(data)
     experiment, model = source_experiment(path, data, root), _model_with_blocks(path)
     if experiment is None and not photos:
@@ -117,10 +120,8 @@ def open_source(
     info = info or (experiment.facts if experiment else DATA_SETS[DEFAULT_NORMALISATION])
     if photos:
         names = _photo_classes(experiment, info.class_names or recorded_classes(path), model)
-        pictures = [
-            Picture(read_photo(photo), photo.name, index, None)
-            for index, photo in enumerate(photos)
-        ]
+        size = PhotoSize(resize, forced=True) if resize else _training_size(experiment, info)
+        pictures = [photo_picture(photo, index, size) for index, photo in enumerate(photos)]
         return NetworkSource(path, model, experiment, info, names, pictures, None, None)
     assert experiment is not None
     # Without the run's own limits, so that all runs show the same images.
@@ -173,6 +174,17 @@ def _test_pictures(experiment: Experiment, data: ImageData) -> list[Picture]:
         )
         for number, index in enumerate(indices)
     ]
+
+
+def _training_size(experiment: Experiment | None, info: DataFacts) -> PhotoSize:
+    """The size of the images that a network was trained on; CIFAR-10's if these are unknown."""
+    if experiment is None:
+        reason = f"as {info.words} has: the file does not name its data set, `--data NAME` does"
+        return PhotoSize(info.input_side, forced=False, reason=reason)
+    made = experiment.generated
+    height, width = (made.height, made.width) if made else (info.input_side,) * 2
+    reason = f"because it was trained on {width} x {height} (`--resize N` changes that)"
+    return PhotoSize(min(height, width), forced=False, reason=reason)
 
 
 def _photo_classes(

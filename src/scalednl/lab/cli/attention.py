@@ -29,6 +29,7 @@ Folder = Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")]
 def attention(
     sources: Sources,
     photos: Photos = (),
+    resize: Annotated[int | None, tyro.conf.arg(metavar="PIXELS")] = None,
     images: Annotated[int, tyro.conf.arg(metavar="N")] = 500,
     test_images: Number = None,
     block: Annotated[str, tyro.conf.arg(metavar="BLOCK")] = "0",
@@ -43,8 +44,9 @@ def attention(
     """Show what the non-local blocks of trained networks attend to, and score it.
 
     Prints the scores of every block beside those of the untrained network, and the test error with
-    the maps of all blocks replaced. Writes the maps as in the paper's Figure 1 (of several networks
-    side by side), where chosen pixels look, and attention.json.
+    the maps of all blocks replaced; of photos, the most probable classes. Writes the maps as in the
+    paper's Figure 1 (of several networks side by side), where chosen pixels look, attention.json,
+    and attention.html, a page on which you point at a pixel to see where it looks.
 
     For example `scalednl attention runs/pairs-scaled-seed0`, or side by side
     `scalednl attention runs/pairs-softmax-seed0 runs/pairs-scaled-seed0`, or
@@ -52,15 +54,16 @@ def attention(
 
     Args:
         sources: Run directories, or files of scalednl.save_model.
-        photos: Use this picture, of any kind and size, instead of test images; give it again
-            for more.
+        photos: Use this photo instead of test images; give it again for more. One that is larger
+            than the training images is reduced to their size.
+        resize: Show photos to the network with this many pixels on the shorter side.
         images: Test images to score, the classes in their proportions.
         test_images: Test images on which the network is tested with its maps replaced; all if not
             given.
         block: The block to draw, by number or path.
         head: The head to draw; if not given, the first for the maps, all for the pixels.
-        queries: A pixel of the image, whose attention is drawn; give it again for more. Places
-            spread over the image if not given.
+        queries: A pixel of the image (of a photo, in its file), whose attention is drawn; give it
+            again for more. Places spread over the image if not given.
         data: The data set, if it is not the run's own.
         root: Folder of the data sets; $SCALEDNL_DATA or the platform's cache folder if not given.
         threads: Processor threads for torch; its own default if not given.
@@ -72,6 +75,7 @@ def attention(
     from scalednl.lab.attention.run import DrawOptions, inspect_sources
     from scalednl.lab.machine import use_threads
     from scalednl.lab.records.typed_json import plain_values
+    from scalednl.lab.report.attention_page import write_attention_page
 
     if not sources:
         raise UsageError("name a run directory, or a file of scalednl.save_model")
@@ -83,12 +87,16 @@ def attention(
         sources,
         options,
         photos=photos,
+        resize=resize,
         images=images,
         test_images=test_images,
         data=data,
         root=root,
         out=out,
         quiet=json,
+    )
+    page = write_attention_page(
+        list(zip(found.folders, found.records, strict=True)), found.joint / "attention.html"
     )
     if json:
         values = [plain_values(record) for record in found.records]
@@ -98,7 +106,7 @@ def attention(
         return
     for record in found.records:
         _print(record)
-    print("\n".join(str(path) for path in found.paths))
+    print("\n".join(str(path) for path in [*found.paths, page]))
 
 
 def _place(text: str) -> tuple[int, int]:
@@ -115,6 +123,10 @@ def _print(record: "AttentionRecord") -> None:
     what = f"{counted(images, 'image')} of {data}" if data else counted(images, "photo")
     interval = "; mean (95 % interval over images)" if images > 1 else ""
     print(f"{record.source}: {record.model}, on {what}{interval}\n")
+    for photo in record.photos:
+        print(f"{photo.file}: {photo.width} x {photo.height} pixels; {'; '.join(photo.notes)}")
+        rows = [[found.name, f"{100 * found.probability:.1f} %"] for found in photo.classes]
+        print_table(["class", "probability"], rows)
     blocks = record.blocks
     names = list(blocks[0].scores)
     if names:
@@ -124,7 +136,7 @@ def _print(record: "AttentionRecord") -> None:
         print_table(head, [_row(name, blocks) for name in names])
         print(f"untrained: {record.untrained.start}\n")
     else:
-        print("Its maps are too large to be scored.\n")
+        print("Its maps are too large to be scored or drawn; single pixels are drawn.\n")
     if record.ablations:
         rows = [[name, f"{error:.2f}"] for name, error in record.ablations.error_pct.items()]
         tested = f"error on {record.ablations.images:,} test images, %"

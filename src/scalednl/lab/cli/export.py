@@ -12,6 +12,7 @@ def export(
     source: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN_OR_WEIGHTS")],
     to: tyro.conf.Positional[Path],
     size: Annotated[int, tyro.conf.arg(metavar="PIXELS")] = 32,
+    opset: Annotated[int | None, tyro.conf.arg(metavar="N")] = None,
 ) -> None:
     """Export a trained network as ONNX or as a torch.export program, and check it.
 
@@ -24,6 +25,8 @@ def export(
         source: A run directory, or a file of scalednl.save_model.
         to: The file to write: .onnx, or .pt2 for torch.export.
         size: Height and width at which the order of multiplication is fixed.
+        opset: Version of ONNX's operators, for readers that do not know the newest; torch's
+            choice if not given.
     """
     if size < 8:
         raise UsageError(f"--size must be at least 8, got {size}")
@@ -35,6 +38,7 @@ def export(
     from scalednl.models.export import export_model
 
     try:
-        print(export_model(source_model(source), to, torch.randn(2, 3, size, size)))
+        example = torch.randn(1, 3, size, size)
+        print(export_model(source_model(source), to, example, opset=opset))
     except (ValueError, RuntimeError, OSError) as error:
         raise CommandError(str(error)) from error

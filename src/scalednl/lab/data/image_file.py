@@ -21,6 +21,8 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp", ".gif")
 """How the names of such files end"""
 WIDE = ("I;16", "I;16B", "I;16L", "I;16N", "I", "F")
 """Pillow's modes of grey in more than 8 bits"""
+CLEAR = ("RGBA", "LA", "PA", "RGBa", "La")
+"""Pillow's modes with transparency"""
 LARGEST = 100_000_000
 """Pixels of the largest image that is made small"""
 FINER = 3
@@ -120,18 +122,34 @@ def _square(image: Image.Image, side: int, resize: Resize) -> Image.Image:
 
 def as_rgb(image: Image.Image) -> Image.Image:
     """The image as RGB of 8 bits, on white where it is transparent."""
+    return on_white(in_eight_bits(image))
+
+
+def is_clear(image: Image.Image) -> bool:
+    """Whether parts of it may be transparent."""
+    return image.mode in CLEAR or "transparency" in image.info
+
+
+def in_eight_bits(image: Image.Image) -> Image.Image:
+    """The image in RGB or RGBA."""
     if image.mode in WIDE:
-        return _eight_bits(image).convert("RGB")
-    if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
-        clear = image.convert("RGBA")
-        return Image.alpha_composite(Image.new("RGBA", clear.size, "white"), clear).convert("RGB")
-    return image.convert("RGB")
+        image = _grey_of_eight_bits(image)
+    return image.convert("RGBA" if is_clear(image) else "RGB")
 
 
-def _eight_bits(image: Image.Image) -> Image.Image:
-    """Grey in 8 bits: 16-bit numbers lose their lower half, others are stretched to the range."""
-    values = np.asarray(image).astype(np.float64)
-    if image.mode == "F":
-        low, high = float(values.min()), float(values.max())
-        values = (values - low) * (65535 / (high - low) if high > low else 0)
-    return Image.fromarray(np.clip(values / 257, 0, 255).round().astype(np.uint8))
+def on_white(image: Image.Image) -> Image.Image:
+    """An image of `in_eight_bits` as RGB."""
+    if image.mode == "RGB":
+        return image
+    return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
+
+
+def _grey_of_eight_bits(image: Image.Image) -> Image.Image:
+    """16-bit numbers lose their lower half, others are stretched to the range."""
+    values = np.asarray(image)
+    if image.mode != "F":
+        # In place of a division that would need eight bytes per pixel.
+        return Image.fromarray((np.clip(values, 0, 65535) >> 8).astype(np.uint8))
+    low, high = float(values.min()), float(values.max())
+    stretched = (values - np.float32(low)) * np.float32(255 / (high - low) if high > low else 0)
+    return Image.fromarray(stretched.round().astype(np.uint8))

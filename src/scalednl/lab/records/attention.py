@@ -30,6 +30,7 @@ Positive = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
 Number = Annotated[float, msgspec.Meta(ge=-1e15, le=1e15)]
 Sizes = Annotated[tuple[Positive, ...], msgspec.Meta(min_length=1, max_length=3)]
 Name = Annotated[str, msgspec.Meta(max_length=200)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 FEW = msgspec.Meta(max_length=MOST)
 
 
@@ -115,14 +116,17 @@ class Vectors:
     """One per head"""
     row_error: Number
     """Largest error of a row, relative to its largest entry"""
+    query_size: Sizes | None = None
+    """Of a photo whose maps have another size than the block's"""
+    key_size: Sizes | None = None
 
     def check(self, block: BlockRecord) -> None:
         """Raise ValueError unless the vectors belong to a block of this shape."""
         if len(self.factor) != block.heads:
             raise ValueError(f"{len(self.factor)} factors for {block.heads} heads")
         for name, numbers, scales, size in (
-            ("theta", self.theta, self.theta_scale, block.query_size),
-            ("phi", self.phi, self.phi_scale, block.key_size),
+            ("theta", self.theta, self.theta_scale, self.query_size or block.query_size),
+            ("phi", self.phi, self.phi_scale, self.key_size or block.key_size),
         ):
             count = block.heads * math.prod(size)
             wanted = count * self.width * self.bits // 8
@@ -143,6 +147,8 @@ class ExplorerImage:
     width: Positive
     png: bytes
     blocks: tuple[Vectors, ...]
+    title: str | None = None
+    """The name of a photo"""
 
 
 @dataclass(frozen=True)
@@ -152,6 +158,31 @@ class ExplorerImages:
     images: Annotated[tuple[ExplorerImage, ...], FEW]
     left_out: Count = 0
     """Images that would have made the record too large"""
+
+
+@dataclass(frozen=True)
+class ClassProbability:
+    """A class, and how probable the network takes it to be."""
+
+    name: Name
+    probability: Share
+
+
+@dataclass(frozen=True)
+class PhotoRecord:
+    """A photo: what was done to it, and what the network takes it for."""
+
+    file: str
+    height: Positive
+    width: Positive
+    """Of the file, upright"""
+    seen_height: Positive
+    seen_width: Positive
+    """Of what the network received"""
+    notes: tuple[str, ...]
+    """What was done to it, in words"""
+    classes: Annotated[tuple[ClassProbability, ...], FEW]
+    """The most probable ones, the first one first"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,6 +204,7 @@ class AttentionRecord:
     ablations: Ablations | None
     maps: tuple[MapPicture, ...]
     explorer: ExplorerImages
+    photos: Annotated[tuple[PhotoRecord, ...], FEW] = ()
 
     def __post_init__(self) -> None:
         for picture in self.maps:

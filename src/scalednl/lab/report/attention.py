@@ -214,4 +214,9 @@ def _data_url(path: Path) -> str:
         return ""
     if not data.startswith(PNG):
         return ""
+    return png_url(data)
+
+
+def png_url(data: bytes) -> str:
+    """A PNG as a URL that contains it."""
     return "data:image/png;base64," + base64.b64encode(data).decode("ascii")

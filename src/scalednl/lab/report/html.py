@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from importlib.resources import files
 
 from jinja2 import DictLoader, Environment, StrictUndefined
@@ -14,7 +15,12 @@ from scalednl.lab.paper.rules import RULES
 from scalednl.lab.paper.scales import SCALES
 from scalednl.lab.records.typed_json import plain_values
 from scalednl.lab.report import formatting as words
-from scalednl.lab.report.attention import explorer, map_pictures, score_tables
+from scalednl.lab.report.attention import (
+    RunAttention,
+    explorer,
+    map_pictures,
+    score_tables,
+)
 from scalednl.lab.report.content import Content
 
 FILTERS = (
@@ -28,34 +34,43 @@ FILTERS = (
 
 def render_page(content: Content) -> str:
     """The page of a content."""
+    return rendered(
+        "page.html.j2",
+        content.attention,
+        content=content,
+        sections=_sections(content),
+        scales=list(SCALES.values()),
+        by_name={run.name: run for run in content.runs},
+        looks=RULES["lite"].looks,
+        look_levels=RULES["lite"].levels,
+    )
+
+
+def rendered(template: str, attention: Sequence[RunAttention], **values: object) -> str:
+    """A page with the style, the script, and records of attention."""
     script = _asset("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    shown = explorer(content.attention)
+    shown = explorer(attention)
     return (
         _environment()
-        .get_template("page.html.j2")
+        .get_template(template)
         .render(
-            content=content,
-            sections=_sections(content),
-            scales=list(SCALES.values()),
-            by_name={run.name: run for run in content.runs},
             style=Markup(_asset("style.css")),
             script=Markup(script),
             script_hash=f"sha256-{digest}",
             explorer=shown,
             explorer_json=Markup(_json_in_html(shown)),
-            pictures=map_pictures(content.attention),
-            score_tables=score_tables(content.attention),
+            pictures=map_pictures(attention),
+            score_tables=score_tables(attention),
             scores=words.SCORES,
             ablations=words.ABLATIONS,
-            looks=RULES["lite"].looks,
-            look_levels=RULES["lite"].levels,
+            **values,
         )
     )
 
 
 def _environment() -> Environment:
-    names = ("page.html.j2", "parts.html.j2", "printed.html.j2")
+    names = ("page.html.j2", "attention.html.j2", "parts.html.j2", "printed.html.j2")
     environment = Environment(
         loader=DictLoader({name: _asset(name) for name in names}),
         autoescape=True,

@@ -116,10 +116,14 @@ function attentionRow(run, image, b, head, query) {
     row[j] = factor * sum * theta.scales[q] * phi.scales[k];
   }
   if (run.blocks[b].attention !== "softmax") return row;
-  const top = Math.max(...row);
+  const top = row.reduce((most, value) => Math.max(most, value), -Infinity);
   let total = 0;
   for (let j = 0; j < row.length; j++) total += row[j] = Math.exp(row[j] - top);
   return row.map((value) => value / total);
+}
+
+function short(value) {
+  return Number(value.toPrecision(2)).toString().replace("-", "\u2212");
 }
 
 function explore(data) {
@@ -144,12 +148,22 @@ function explore(data) {
     select.setAttribute("aria-label", `Run of picture ${index + 1}`);
     runs.forEach((number) => select.add(new Option(data.runs[number].name, number)));
     const words = document.createElement("span");
-    heading.append(words, select);
+    const name = document.createElement("small");
+    name.textContent = data.runs[runs[0]].name;
+    select.hidden = runs.length < 2;
+    name.hidden = !select.hidden;
+    heading.append(words, select, name);
     const canvas = document.createElement("canvas");
     canvas.tabIndex = 0;
     canvas.setAttribute("role", "application");
+    const legend = document.createElement("div");
+    legend.className = "legend";
+    const strip = document.createElement("span");
+    strip.className = "strip";
+    const values = ["low", "middle", "high"].map(() => document.createElement("span"));
+    legend.append(strip, ...values);
     const note = document.createElement("p");
-    panel.append(heading, canvas, note);
+    panel.append(heading, canvas, legend, note);
     root.querySelector(".panels").append(panel);
     select.addEventListener("change", refresh);
     const point = (event) => {
@@ -165,21 +179,23 @@ function explore(data) {
       const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
       if (!step) return;
       event.preventDefault();
-      const [height, width] = size(current(select).blocks[state.block].query_size);
+      const [height, width] = sizes(current(select), "query_size");
       const move = (share, count, by) => (Math.min(count - 1, Math.max(0, Math.floor(share * count) + by)) + 0.5) / count;
       state.row = move(state.row, height, step[0]);
       state.column = move(state.column, width, step[1]);
       state.chosen = true;
       draw();
     });
-    return { canvas, select, words, note };
+    return { canvas, select, words, note, strip, values };
   }
 
   function current(select) {
     return data.runs[Number(select.value)];
   }
 
-  function size(shape) {
+  /* Height and width of a map; photos may have others than the block. */
+  function sizes(run, name) {
+    const shape = run.images[state.image].blocks[state.block][name] ?? run.blocks[state.block][name];
     return shape.length > 1 ? shape.slice(-2) : [1, shape[0]];
   }
 
@@ -204,26 +220,31 @@ function explore(data) {
     if (says.textContent !== text) says.textContent = text;
   }
 
-  function drawPanel({ canvas, select, words, note }) {
+  function drawPanel({ canvas, select, words, note, strip, values }) {
     const run = current(select), block = run.blocks[state.block];
     const image = data.images[state.image], answer = run.images[state.image];
-    const [height, width] = size(block.query_size), [keyHeight, keyWidth] = size(block.key_size);
+    const [height, width] = sizes(run, "query_size"), [keyHeight, keyWidth] = sizes(run, "key_size");
     const at = [Math.floor(state.row * height), Math.floor(state.column * width)];
     const row = attentionRow(run, state.image, state.block, state.head, at[0] * width + at[1]);
-    const scale = Math.max(...row.map(Math.abs)) || 1;
-    const side = 320, pen = canvas.getContext("2d");
-    canvas.width = side;
-    canvas.height = Math.round((side * image.height) / image.width);
+    const scale = row.reduce((most, value) => Math.max(most, Math.abs(value)), 0) || 1;
+    // Photos are smooth; the pixels of small images stay squares.
+    const smooth = Math.max(image.width, image.height) > 200, pen = canvas.getContext("2d");
+    canvas.width = smooth ? image.width : 320;
+    canvas.height = Math.round((canvas.width * image.height) / image.width);
     canvas.style.aspectRatio = `${image.width} / ${image.height}`;
-    pen.imageSmoothingEnabled = false;
+    canvas.style.imageRendering = smooth ? "auto" : "pixelated";
+    canvas.parentElement.style.setProperty("--shape", image.width / image.height);
+    pen.imageSmoothingEnabled = smooth;
     pen.filter = "grayscale(0.45) brightness(0.85)";
     pen.drawImage(pictures[state.image], 0, 0, canvas.width, canvas.height);
     pen.filter = "none";
-    const w = canvas.width / keyWidth, h = canvas.height / keyHeight;
+    // Cells begin and end at whole pixels, so that their edges do not show.
+    const x = (column) => Math.round((column * canvas.width) / keyWidth);
+    const y = (row) => Math.round((row * canvas.height) / keyHeight);
     row.forEach((value, j) => {
-      const share = Math.abs(value) / scale;
+      const share = Math.abs(value) / scale, r = Math.floor(j / keyWidth), c = j % keyWidth;
       pen.fillStyle = value >= 0 ? `rgba(240,138,36,${0.9 * share})` : `rgba(138,92,214,${0.9 * share})`;
-      pen.fillRect((j % keyWidth) * w, Math.floor(j / keyWidth) * h, w + 0.5, h + 0.5);
+      pen.fillRect(x(c), y(r), x(c + 1) - x(c), y(r + 1) - y(r));
     });
     pen.lineWidth = 4; pen.strokeStyle = "#000";
     const box = [(at[1] * canvas.width) / width, (at[0] * canvas.height) / height, canvas.width / width, canvas.height / height];
@@ -233,7 +254,10 @@ function explore(data) {
     const best = row.reduce((most, value, j) => (Math.abs(value) > Math.abs(row[most]) ? j : most), 0);
     const where = `row ${Math.floor(best / keyWidth) + 1}, column ${(best % keyWidth) + 1}`;
     words.textContent = block.attention;
-    note.textContent = `${image.label ?? "image"}${answer.predicted === null ? "" : `, taken for ${answer.predicted}`}; strongest key ${row[best].toPrecision(2)} at ${where}.`;
+    const signed = block.attention !== "softmax";
+    strip.classList.toggle("signed", signed);
+    [signed ? -scale : 0, signed ? 0 : scale / 2, scale].forEach((value, i) => { values[i].textContent = short(value); });
+    note.textContent = `${image.label ?? image.title ?? "image"}${answer.predicted === null ? "" : `, taken for ${answer.predicted}`}; strongest key ${short(row[best])} at ${where}.`;
     const sentence = `${block.attention}: query row ${at[0] + 1}, column ${at[1] + 1} attends most to ${where}.`;
     canvas.setAttribute("aria-label", `${sentence} Arrow keys move the query.`);
     canvas.dataset.query = at.join(",");
@@ -245,8 +269,8 @@ function explore(data) {
     const button = document.createElement("button");
     button.type = "button";
     button.setAttribute("role", "radio");
-    button.setAttribute("aria-label", image.label ?? `image ${index + 1}`);
-    button.title = image.label ?? "";
+    button.setAttribute("aria-label", image.label ?? image.title ?? `image ${index + 1}`);
+    button.title = image.label ?? image.title ?? "";
     const small = document.createElement("canvas");
     small.width = image.width;
     small.height = image.height;
@@ -266,6 +290,7 @@ function explore(data) {
     return button;
   });
   root.querySelector(".images").append(...buttons);
+  root.querySelector(".images").hidden = buttons.length < 2;
 
   function choose(index) {
     state.image = index;
@@ -279,7 +304,7 @@ function explore(data) {
 
   /* Until somebody points, show the query whose row has the largest entry of all. */
   function pointAtTheSharpest() {
-    const run = current(panels[0].select), [height, width] = size(run.blocks[state.block].query_size);
+    const run = current(panels[0].select), [height, width] = sizes(run, "query_size");
     let most = -1;
     for (let query = 0; query < Math.min(height * width, 1024); query++) {
       const row = attentionRow(run, state.image, state.block, state.head, query);
