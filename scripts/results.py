@@ -34,12 +34,17 @@ from scalednl.lab.report.verdicts import Verdict
 from scalednl.lab.report.write import write_report
 from scripts.other_sizes import mean_words, sizes_table
 from scripts.parts import with_parts
+from scripts.weights import weights_table
 
 ROOT = Path(__file__).parents[1]
 LITE = ROOT / "results" / "lite"
 RUNS = LITE / "runs"
 BENCH = ROOT / "benchmarks" / "results"
-PAGES = {"docs": ROOT / "docs" / "results.md", "readme": ROOT / "README.md"}
+PAGES = {
+    "docs": ROOT / "docs" / "results.md",
+    "readme": ROOT / "README.md",
+    "weights": ROOT / "docs" / "weights.md",
+}
 RECORDS = ("config.json", "epochs.jsonl", "result.json", "predictions.npy")
 SCALE = SCALES["lite"]
 
@@ -83,6 +88,8 @@ def parts(page: str) -> dict[str, str]:
     """The generated parts of a page."""
     if page == "readme":
         return {"results": first_table()}
+    if page == "weights":
+        return {"weights": weights_table()}
     content = build_content([RUNS], [BENCH])
     verdicts = [item for item in content.verdicts if item.scale == SCALE.name]
     return {
