@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.capacity_records import FOLDER as CAPACITY
 from scalednl.files import write_text
 from scalednl.lab.paper.answers import ANSWERS
 from scalednl.lab.paper.artefacts import artefacts
@@ -32,6 +33,7 @@ from scalednl.lab.report.formatting import (
 from scalednl.lab.report.markdown import markdown_table
 from scalednl.lab.report.verdicts import Verdict
 from scalednl.lab.report.write import write_report
+from scripts.capacity_section import FIGURE, capacity_figure, capacity_section
 from scripts.other_sizes import mean_words, sizes_table
 from scripts.parts import with_parts
 from scripts.weights import weights_table
@@ -56,6 +58,8 @@ def main(arguments: Sequence[str]) -> None:
     elif arguments:
         sys.exit(__doc__)
     write_report([RUNS], LITE / "report.html", [BENCH])
+    if figure := capacity_figure():
+        write_text(CAPACITY / FIGURE, figure)
     for name, page in PAGES.items():
         write_text(page, with_parts(page.read_text(encoding="utf-8"), parts(name)))
 
@@ -97,6 +101,7 @@ def parts(page: str) -> dict[str, str]:
         "verdicts": verdict_table(verdicts),
         "tables": error_tables(),
         "sizes": sizes_table(),
+        "capacity": capacity_section(),
     }
 
 
