@@ -82,7 +82,8 @@ def check_error(folder: Path, data: ImageData) -> None:
 def test_shipped_networks(name: str) -> None:
     """Every network in the package agrees with its records, its card, and the test images."""
     check_records(SHIPPED / name)
-    experiment = published_run(SHIPPED / name)[1]
+    found, experiment, _ = published_run(SHIPPED / name)
+    assert found.origin.commit
     try:
         data = experiment_data(experiment, None)
     except CommandError:
@@ -103,9 +104,7 @@ def test_a_published_run(trained: Path, folder: Path) -> None:
     assert publish(trained, place.name) == place
     check_records(place)
     assert [path.name for path in folder.iterdir()] == [place.name]
-    assert (
-        "| pairs-preresnet8-scaled | PreResNet8 with scaled, 1 block, 4 heads |" in weights_table()
-    )
+    assert "| pairs-preresnet8-scaled | PreResNet8 (scaled, 1 block, 4 heads) |" in weights_table()
 
 
 def test_cards_follow_the_records(trained: Path, folder: Path) -> None:
@@ -129,7 +128,7 @@ def test_cards_follow_the_records(trained: Path, folder: Path) -> None:
 
 def test_what_is_not_published(trained: Path, folder: Path, tmp_path: Path) -> None:
     """Unfinished runs, changed weights, private paths, lost records, odd names: a sentence each."""
-    with pytest.raises(UsageError, match="nothing is waiting; only a run that has finished"):
+    with pytest.raises(UsageError, match="nothing is not a run directory"):
         publish(tmp_path / "nothing")
     with pytest.raises(UsageError, match=r"'\.\./x' is no name for weights"):
         publish(trained, "../x")
