@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.capacity_records import FOLDER as CAPACITY
 from scalednl.files import write_text
 from scalednl.lab.paper.answers import ANSWERS
 from scalednl.lab.paper.artefacts import artefacts
@@ -32,14 +33,20 @@ from scalednl.lab.report.formatting import (
 from scalednl.lab.report.markdown import markdown_table
 from scalednl.lab.report.verdicts import Verdict
 from scalednl.lab.report.write import write_report
+from scripts.capacity_section import FIGURE, capacity_figure, capacity_section
 from scripts.other_sizes import mean_words, sizes_table
 from scripts.parts import with_parts
+from scripts.weights import weights_table
 
 ROOT = Path(__file__).parents[1]
 LITE = ROOT / "results" / "lite"
 RUNS = LITE / "runs"
 BENCH = ROOT / "benchmarks" / "results"
-PAGES = {"docs": ROOT / "docs" / "results.md", "readme": ROOT / "README.md"}
+PAGES = {
+    "docs": ROOT / "docs" / "results.md",
+    "readme": ROOT / "README.md",
+    "weights": ROOT / "docs" / "weights.md",
+}
 RECORDS = ("config.json", "epochs.jsonl", "result.json", "predictions.npy")
 SCALE = SCALES["lite"]
 
@@ -51,6 +58,8 @@ def main(arguments: Sequence[str]) -> None:
     elif arguments:
         sys.exit(__doc__)
     write_report([RUNS], LITE / "report.html", [BENCH])
+    if figure := capacity_figure():
+        write_text(CAPACITY / FIGURE, figure)
     for name, page in PAGES.items():
         write_text(page, with_parts(page.read_text(encoding="utf-8"), parts(name)))
 
@@ -83,6 +92,8 @@ def parts(page: str) -> dict[str, str]:
     """The generated parts of a page."""
     if page == "readme":
         return {"results": first_table()}
+    if page == "weights":
+        return {"weights": weights_table()}
     content = build_content([RUNS], [BENCH])
     verdicts = [item for item in content.verdicts if item.scale == SCALE.name]
     return {
@@ -90,6 +101,7 @@ def parts(page: str) -> dict[str, str]:
         "verdicts": verdict_table(verdicts),
         "tables": error_tables(),
         "sizes": sizes_table(),
+        "capacity": capacity_section(),
     }
 
 

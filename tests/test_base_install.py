@@ -91,6 +91,14 @@ plain, report = scalednl.insert_nonlocal(
     scalednl.create_model("preresnet8", 10), at="stages.1.0", example=images
 )
 scalednl.functional.nonlocal_attention(*torch.randn(3, 1, 25, 8))
+for name in scalednl.list_weights():
+    assert not scalednl.load_model(name).training
+try:
+    scalednl.load_model("no-such-network")
+except ValueError as error:
+    assert "no-such-network is neither a file nor weights that come with" in str(error)
+else:
+    raise AssertionError("a network of no name")
 assert not any(name.startswith("scalednl.lab") for name in sys.modules)
 """
     done = _python(site_packages, "-W", "error", "-W", NUMPY, "-c", code)

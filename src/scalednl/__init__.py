@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from scalednl.models.export import ExportReport, export_model
     from scalednl.models.insert import insert_nonlocal
     from scalednl.models.insertion_report import InsertionReport
+    from scalednl.models.published import list_weights
     from scalednl.models.registry import create_model, list_models
     from scalednl.models.weights import load_model, save_model
     from scalednl.ops.moments import Moments
@@ -48,6 +49,7 @@ __all__ = [
     "functional",
     "insert_nonlocal",
     "list_models",
+    "list_weights",
     "load_foreign_state_dict",
     "load_model",
     "register_attention",
@@ -64,6 +66,7 @@ _MODULES = {
     "models.export": ("ExportReport", "export_model"),
     "models.insert": ("insert_nonlocal",),
     "models.insertion_report": ("InsertionReport",),
+    "models.published": ("list_weights",),
     "models.registry": ("create_model", "list_models"),
     "models.weights": ("load_model", "save_model"),
     "ops.moments": ("Moments",),

@@ -195,6 +195,11 @@ def duration(seconds: float) -> str:
     return f"{hours // 24} d {hours % 24:02} h"
 
 
+def speed_words(speed: float) -> str:
+    """A speed in words, with a digit more where it is slow."""
+    return f"{speed:,.{int(speed < 10)}f} images/s"
+
+
 def counted(count: int, thing: str) -> str:
     """A number of things: "1 epoch", "2 epochs"."""
     return f"{count:,} {thing}{'s' * (count != 1)}"

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from scalednl.config import ModelConfig
 from scalednl.files import replacing
+from scalednl.models.published import FILE, find_weights
 from scalednl.models.registry import create_model
 from scalednl.models.residual import ResidualNetwork
 from scalednl.networks import network_shape
@@ -48,7 +49,9 @@ def save_model(model: ResidualNetwork, path: str | Path) -> None:
 def load_model(path: str | Path, device: str | torch.device = "cpu") -> ResidualNetwork:
     """The network in a file of `save_model`, in evaluation mode.
 
-    It is made only if the tensors in the file fit what the header describes.
+    `path` may also be a run directory, or the name of a trained network that comes with the package
+    (`list_weights`); a path that exists wins over a name. The network is made only if the tensors
+    in the file fit what the header describes.
     """
     weights, config = read_weights(path, device)
     try:
@@ -63,9 +66,11 @@ def read_weights(
     path: str | Path, device: str | torch.device = "cpu"
 ) -> tuple[dict[str, Tensor], ModelConfig]:
     """The tensors in a file of `save_model`, and the network that they belong to."""
-    path = Path(path)
+    path = find_weights(path)
+    if path.is_dir():
+        path /= FILE
     if not path.is_file():
-        raise ValueError(f"{path} is not there")
+        raise ValueError(f"{path} is not a file: load_model takes files of save_model")
     with open_tensors(path, device) as file:
         header = (file.metadata() or {}).get(KEY)
         if header is None:

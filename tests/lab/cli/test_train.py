@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from scalednl.files import sha256_of
 from scalednl.lab.cli.train import parse_train
 from scalednl.lab.recipes import recipes
 from scalednl.lab.records.run import RunFolder, RunSetup
 from tests.lab.cli.conftest import Refused, Run
-from tests.lab.data.builders import image_folder
+from tests.lab.data.builders import image_folder, tiny_files, zipped
 from tests.lab.training.builders import OPTIONS, SMALL
 from tests.support import run_scalednl
 
@@ -36,6 +37,32 @@ def test_train_then_eval(tmp_path: Path, run_here: Run) -> None:
     shown = run_here("eval", weights, "--data", "pairs", "--classes").stdout
     assert "on 1,000 images of pairs" in shown
     assert "turned by 45 degrees" in shown
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_two_stages_on_tiny_imagenet(
+    tmp_path: Path, run_here: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Images from a file, a network without blocks, the same with blocks, and its test."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SCALEDNL_DATA", str(tmp_path / "data"))
+    archive = zipped(tmp_path / "tiny.zip", tiny_files(classes=3, train=4))
+    short = ["--model", "preresnet8", "--epochs", "1", "--batch", "4", "--device", "cpu"]
+    pretrain = ["train", "tiny-preresnet50-plain-pretrain", *short, "--out", "runs/first"]
+    finetune = ["train", "tiny-preresnet50-scaled-finetune", *short, "--out", "runs/second"]
+    for command in (
+        ["data", "get", "tiny-imagenet", "--from", str(archive)],
+        pretrain,
+        [*finetune, "--weights", "runs/first"],
+        ["eval", "runs/second"],
+    ):
+        run = run_here(*command)
+        assert run.returncode == 0, run.stderr
+    assert "on 6 images of tiny-imagenet" in run.stdout
+    experiment, setup = RunFolder(Path("runs/second")).read_config()
+    assert (experiment.blocks, experiment.finetune) == (3, True)
+    assert setup.weights_sha256 == sha256_of(RunFolder(Path("runs/first")).weights)
+    assert (setup.train_images, len(setup.class_names)) == (12, 3)
 
 
 @pytest.mark.usefixtures("unchecked_shapes")

@@ -23,7 +23,7 @@ def test_a_finished_epoch_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     display.epoch(Epoch(epoch=9, images_per_second=1234.5), 60.0)
     display.say("done")
     assert capsys.readouterr().out.splitlines() == [
-        "epoch   9/164  loss 1.234  train 50.00 %  test  9.50 %  lr 0.05  0 images/s  "
+        "epoch   9/164  loss 1.234  train 50.00 %  test  9.50 %  lr 0.05  0.0 images/s  "
         "1 h 02 min left",
         "epoch  10/164  loss 0.000  train  0.00 %  lr 0  1,234 images/s  1 min 00 s left",
         "done",

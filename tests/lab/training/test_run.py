@@ -246,7 +246,9 @@ def test_fine_tuning_begins_from_the_trained_backbone(tmp_path: Path) -> None:
         assert torch.equal(value, new[name] if name.startswith("stack.") else trained[name]), name
     config = json.loads((tmp_path / "tuned" / "config.json").read_text())
     assert len(config["run"]["weights_sha256"]) == 64
-    with pytest.raises(CommandError, match=r"preresnet8 with 4 .* this run trains preresnet14"):
+    with pytest.raises(
+        CommandError, match=r"preresnet8 with 4 .* trains preresnet14 .*; try --model preresnet8$"
+    ):
         _run(tmp_path / "other", replace(tuned, model="preresnet14"))
     assert not (tmp_path / "other").exists()
     with pytest.raises(UsageError, match="starts from a trained network: add --weights RUN"):
@@ -452,6 +454,18 @@ def test_useless_weights_are_divergence(tmp_path: Path) -> None:
     outcome = _run(tmp_path / "run", small(epochs=1, batch=150, lr=1e38, schedule="steps"))
     assert outcome.status == "diverged"
     assert outcome.result.test_error_pct.last is None
+
+
+def test_fine_tuning_an_unfinished_run_warns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checkpoint that it starts from is named."""
+    with monkeypatch.context() as patch:
+        _interrupt_after(patch, 2, signal.SIGTERM)
+        _run(tmp_path / "pretrain", small(blocks=0, epochs=1))
+    tuned = small(finetune=True, weights=str(tmp_path / "pretrain"), epochs=1)
+    with pytest.warns(UserWarning, match="pretrain has not finished: .* its checkpoint 00000002"):
+        _run(tmp_path / "tuned", tuned)
 
 
 def test_fine_tuning_refuses_trained_blocks(tmp_path: Path) -> None:

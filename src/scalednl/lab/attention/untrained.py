@@ -9,8 +9,8 @@ from scalednl.config import StackConfig
 from scalednl.errors import CommandError
 from scalednl.lab.attention.source import NetworkSource
 from scalednl.lab.config import Experiment
-from scalednl.lab.records.run import RunFolder
 from scalednl.lab.training.setup import initial_model, load_pretrained
+from scalednl.lab.training.trained import source_folder
 from scalednl.models.residual import ResidualNetwork
 
 
@@ -32,7 +32,7 @@ def untrained(source: NetworkSource) -> Untrained:
     """
     config = source.model.config
     assert config is not None
-    run = RunFolder(source.path)
+    run = source_folder(source.path)
     trained = run.read_config()[0] if run.exists() else None
     seed = trained.seed if trained else 0
     stack = config.blocks or StackConfig(count=0)

@@ -53,7 +53,8 @@ def attention(
     `scalednl attention net.safetensors --image photo.png --query 120,80 --query 30,200`.
 
     Args:
-        sources: Run directories, or files of scalednl.save_model.
+        sources: Run directories, files of scalednl.save_model, or names of
+            scalednl.list_weights.
         photos: Use this photo instead of test images; give it again for more. One that is larger
             than the training images is reduced to their size.
         resize: Show photos to the network with this many pixels on the shorter side.
@@ -67,7 +68,8 @@ def attention(
         data: The data set, if it is not the run's own.
         root: Folder of the data sets; $SCALEDNL_DATA or the platform's cache folder if not given.
         threads: Processor threads for torch; its own default if not given.
-        out: Where to write: RUN/attention if not given, for a file NAME-attention beside it.
+        out: Where to write: RUN/attention if not given, for a file NAME-attention beside it, for a
+            name the same in the current folder.
         json: Print JSON instead of tables.
     """
     import json as encoder
@@ -78,7 +80,7 @@ def attention(
     from scalednl.lab.report.attention_page import write_attention_page
 
     if not sources:
-        raise UsageError("name a run directory, or a file of scalednl.save_model")
+        raise UsageError("name a run directory, a file of scalednl.save_model, or weights by name")
     use_threads(threads)
     options = DrawOptions(
         int(block) if block.isdecimal() else block, head, tuple(_place(text) for text in queries)

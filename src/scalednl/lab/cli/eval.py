@@ -24,7 +24,8 @@ def evaluate(
     `scalednl eval runs/cifar10-preresnet20-scaled-short-seed0 --size 48 --reference-pixels 256`.
 
     Args:
-        source: A run directory, or a file of scalednl.save_model.
+        source: A run directory, a file of scalednl.save_model, or a name of
+            scalednl.list_weights.
         data: The data set, if it is not the run's own.
         limit: Number of test images, with the classes in their proportions; all if not given.
         size: Resize the test images to this shorter side first.

@@ -22,7 +22,8 @@ def export(
     `scalednl export net.safetensors net.pt2 --size 64`.
 
     Args:
-        source: A run directory, or a file of scalednl.save_model.
+        source: A run directory, a file of scalednl.save_model, or a name of
+            scalednl.list_weights.
         to: The file to write: .onnx, or .pt2 for torch.export.
         size: Height and width at which the order of multiplication is fixed.
         opset: Version of ONNX's operators, for readers that do not know the newest; torch's

@@ -5,7 +5,7 @@ import sys
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from scalednl.lab.console import duration, emit
+from scalednl.lab.console import duration, emit, speed_words
 from scalednl.lab.records.run import Epoch
 
 
@@ -56,7 +56,7 @@ class Display:
             f"epoch {record.epoch + 1:{width}}/{self._epochs}  "
             f"loss {record.train_loss:.3f}  train {record.train_error_pct:5.2f} %  "
             f"{test}lr {record.lr:.4g}  "
-            f"{record.images_per_second:,.0f} images/s  {duration(seconds_left)} left"
+            f"{speed_words(record.images_per_second)}  {duration(seconds_left)} left"
         )
 
     def say(self, text: str) -> None:

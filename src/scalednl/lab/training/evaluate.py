@@ -79,7 +79,7 @@ def evaluate_source(
     size: int | None = None,
     reference_pixels: int | None = None,
 ) -> dict[str, Any]:
-    """Test the network of a run directory or a weights file, as `scalednl eval` does.
+    """Test the network of a run directory, a weights file or a name, as `scalednl eval` does.
 
     With `size`, on images whose shorter side was resized to it.
     """

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from scalednl.errors import UsageError
 from scalednl.lab.config import Experiment, RunSettings
-from scalednl.lab.console import counted, duration
+from scalednl.lab.console import counted, duration, speed_words
 from scalednl.lab.counting import bytes_kept, multiply_adds
 from scalednl.lab.data import ImageData
 from scalednl.lab.machine import use_threads
@@ -56,7 +56,7 @@ class RunPlan:
             "multiply-adds": f"{self.multiply_adds / 1e6:,.1f} M per image, forward",
             "memory": f"about {self.memory_mb:,.0f} MB for a batch of {experiment.batch}",
             "steps": f"{self.steps:,} per epoch, {self.steps * experiment.epochs:,} in total",
-            "speed": f"{self.images_per_second:,.0f} images/s, measured for {PROBE_SECONDS:g} s",
+            "speed": f"{speed_words(self.images_per_second)}, measured for {PROBE_SECONDS:g} s",
             "time": f"about {duration(self.seconds)} of training, without tests",
         }
         return "\n".join(f"{name:14} {text}" for name, text in rows.items())

@@ -1,5 +1,6 @@
 """Data and network at the start of an experiment."""
 
+import warnings
 from pathlib import Path
 
 import torch
@@ -12,7 +13,7 @@ from scalednl.lab.data import ImageData, load_data
 from scalednl.lab.data.augment import CentreCrop, Crop, PaddedCrop, ResizedCrop
 from scalednl.lab.recipes import PRETRAIN
 from scalednl.lab.seeds import derive_seed
-from scalednl.lab.training.trained import weights_file
+from scalednl.lab.training.trained import source_folder, weights_file
 from scalednl.models.registry import create_model
 from scalednl.models.residual import ResidualNetwork
 from scalednl.models.weights import read_weights
@@ -74,7 +75,15 @@ def pretrained_file(experiment: Experiment) -> Path:
             f"{experiment.recipe} starts from a trained network: add --weights RUN, a run such as "
             f"`scalednl train {PRETRAIN}` makes, or a file of scalednl.save_model"
         )
-    return weights_file(Path(experiment.weights))
+    path = Path(experiment.weights)
+    folder, found = source_folder(path), weights_file(path)
+    result = folder.read_result()
+    if folder.exists() and (result is None or result.status != "finished"):
+        warnings.warn(
+            f"{path} has not finished: fine-tuning starts from its checkpoint {found.parent.name}",
+            stacklevel=3,
+        )
+    return found
 
 
 def load_pretrained(model: ResidualNetwork, experiment: Experiment) -> None:
@@ -96,8 +105,9 @@ def load_pretrained(model: ResidualNetwork, experiment: Experiment) -> None:
     changed = {name for name in common if expected[name].shape != weights[name].shape}
     if missing or extra or changed:
         example = sorted(missing | extra | changed)[0]
+        advice = "" if config.name == model.config.name else f"; try --model {config.name}"
         raise CommandError(
             f"{path} is of {config.name} with {config.num_classes} classes, but this run trains "
-            f"{model.config.name} with {model.config.num_classes}: {example} does not fit"
+            f"{model.config.name} with {model.config.num_classes}: {example} does not fit{advice}"
         )
     model.load_state_dict(weights, strict=False)

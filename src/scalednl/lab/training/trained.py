@@ -1,4 +1,7 @@
-"""Opening what was trained: the experiment, weights and network of a run directory or a file."""
+"""Opening what was trained: the experiment, weights and network of a source.
+
+A source is a run directory, a weights file, or the name of a network that comes with the package.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,16 +15,25 @@ from scalednl.lab.data.folder_cache import with_images
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.training.checkpoint import newest_weights
 from scalednl.lab.user_code import check_code
+from scalednl.models import published
 from scalednl.models.registry import create_model
 from scalednl.models.residual import ResidualNetwork
 from scalednl.models.weights import load_model
+
+
+def source_folder(source: Path) -> RunFolder:
+    """The run directory of a source, which does not exist if the source is something else."""
+    try:
+        return RunFolder(published.find_weights(source))
+    except (ValueError, OSError):
+        return RunFolder(source)
 
 
 def source_experiment(
     source: Path, data: str | None, root: Path | None = None
 ) -> Experiment | None:
     """The experiment of a run, or one on the data set that is named; None if neither is known."""
-    folder = RunFolder(source)
+    folder = source_folder(source)
     experiment = folder.read_config()[0] if folder.exists() else None
     if data is not None and is_folder(data):
         return _on_folder(experiment, data, root)
@@ -49,27 +61,34 @@ def _on_folder(trained: Experiment | None, data: str, root: Path | None) -> Expe
 
 def recorded_classes(source: Path) -> tuple[str, ...]:
     """The names of the classes that a run was trained on; none for a weights file."""
-    folder = RunFolder(source)
+    folder = source_folder(source)
     return folder.read_config()[1].class_names if folder.exists() else ()
 
 
 def weights_file(source: Path) -> Path:
-    """The weights of a run directory, or the file itself."""
+    """The weights of a run directory or a name, or the file itself."""
     try:
-        is_folder, is_file = source.is_dir(), source.is_file()
+        found = published.find_weights(source)
+        is_folder, is_file = found.is_dir(), found.is_file()
     except OSError as error:
         raise CommandError(f"{source} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise CommandError(str(error)) from error
     if is_folder:
-        run = RunFolder(source)
-        found = run.weights if run.weights.is_file() else newest_weights(run.checkpoints)
-        if found == run.weights:
-            _check_weights(run)
-        if found is None:
-            raise CommandError(f"{source} contains no weights: is it a run directory?")
-        return found
+        return _run_weights(RunFolder(found))
     if not is_file:
-        raise CommandError(f"{source} does not exist")
-    return source
+        raise CommandError(f"{source} is neither a file nor a folder")
+    return found
+
+
+def _run_weights(run: RunFolder) -> Path:
+    """The final weights of a run, or those of its last checkpoint."""
+    found = run.weights if run.weights.is_file() else newest_weights(run.checkpoints)
+    if found is None:
+        raise CommandError(f"{run.path} contains no weights: is it a run directory?")
+    if found == run.weights:
+        _check_weights(run)
+    return found
 
 
 def _check_weights(run: RunFolder) -> None:
@@ -80,15 +99,20 @@ def _check_weights(run: RunFolder) -> None:
         return
     recorded = None if result is None else result.weights_sha256
     if recorded is not None and recorded != sha256_of(run.weights):
+        is_ours = run.path.parent == published.FOLDER
         raise CommandError(
-            f"{run.weights} was changed after the training: `scalednl train {run.path}` writes it "
-            "again from the last checkpoint"
+            f"{run.weights} was changed after the training: "
+            + (
+                "install scalednl again"
+                if is_ours
+                else f"`scalednl train {run.path}` writes it again from the last checkpoint"
+            )
         )
 
 
 def source_model(source: Path) -> ResidualNetwork:
-    """The network of a run directory or a weights file."""
-    folder = RunFolder(source)
+    """The network of a source."""
+    folder = source_folder(source)
     if folder.exists():
         check_code(folder.read_config()[0].code)
     try:

@@ -1,0 +1,135 @@
+"""Records of `benchmarks.capacity`, its plan, and what theory expects. Imports no torch."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Literal
+
+from scalednl.errors import CommandError
+from scalednl.lab.records.origin import Origin
+from scalednl.lab.records.typed_json import read_record, write_record
+
+FOLDER = Path(__file__).parents[1] / "results" / "capacity"
+SCHEMA = 1
+Attention = Literal["softmax", "scaled", "centred"]
+"""centred: scaled with `center="keys"`"""
+Readout = Literal["linear", "hidden"]
+"""The classifier behind the block: linear, or with a hidden layer"""
+
+
+@dataclass(frozen=True)
+class Task:
+    """The maps, and how a network is trained and tested on them."""
+
+    keys: int = 32
+    """Different keys that a pair can have"""
+    side: int = 6
+    """Height and width of a map, in pixels"""
+    channels: int = 64
+    batch: int = 128
+    steps: int = 1500
+    lr: float = 0.003
+    test_maps: int = 10_000
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training: an attention and what follows it, K pairs per map, d channels, a seed."""
+
+    readout: Readout
+    attention: Attention
+    pairs: int
+    width: int
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """The name of its record."""
+        return (
+            f"{self.readout}-{self.attention}-pairs{self.pairs}-width{self.width}-seed{self.seed}"
+        )
+
+
+@dataclass(frozen=True)
+class CapacityPlan:
+    """All trainings, declared before the first."""
+
+    task: Task
+    readouts: tuple[Readout, ...]
+    attentions: tuple[Attention, ...]
+    pairs: tuple[int, ...]
+    widths: tuple[int, ...]
+    seeds: tuple[int, ...]
+    schema: int = SCHEMA
+
+    def cells(self) -> Iterator[Cell]:
+        """Every training, one seed after the other, so that it can stop anywhere."""
+        order = product(self.seeds, self.readouts, self.widths, self.pairs, self.attentions)
+        for seed, readout, width, pairs, attention in order:
+            yield Cell(readout, attention, pairs, width, seed)
+
+
+@dataclass(frozen=True)
+class CapacityRun:
+    """What came out of one training."""
+
+    cell: Cell
+    task: Task
+    error_pct: float
+    train_loss: float
+    """Mean over the last hundred steps"""
+    seconds: float
+    """Of processor time"""
+    origin: Origin = field(default_factory=Origin)
+    schema: int = SCHEMA
+
+
+def read_plan(folder: Path) -> CapacityPlan:
+    """The declared plan."""
+    try:
+        return read_record(folder / "plan.json", CapacityPlan, schema=SCHEMA)
+    except FileNotFoundError:
+        raise CommandError(f"{folder} has no plan.json that declares the runs") from None
+
+
+def record_path(folder: Path, cell: Cell) -> Path:
+    """The file of a training."""
+    return folder / "runs" / f"{cell.name}.json"
+
+
+def read_runs(folder: Path, plan: CapacityPlan) -> list[CapacityRun]:
+    """The records of the plan that are there; one of another task is an error."""
+    found = []
+    for cell in plan.cells():
+        path = record_path(folder, cell)
+        if path.is_file():
+            run = read_record(path, CapacityRun, schema=SCHEMA)
+            if (run.task, run.cell) != (plan.task, cell):
+                raise CommandError(f"{path} is of another plan: remove it, or restore plan.json")
+            found.append(run)
+    return found
+
+
+def write_run(folder: Path, run: CapacityRun) -> None:
+    """Write the record of a training."""
+    (folder / "runs").mkdir(parents=True, exist_ok=True)
+    write_record(record_path(folder, run.cell), run)
+
+
+def expected_error_pct(keys: int, pairs: int, width: int, readout: Readout) -> float:
+    """The error of linear attention of `width` channels, by theory.
+
+    A linear classifier sees M_cc v_c + sum_j M_cj v_j: the cue's own value, and those of the other
+    pairs. M = theta^T phi over all V keys has rank d. With ones on its diagonal its sum of squares
+    is then at least V^2 / d, and the mean square beside the diagonal at least
+    (V - d) / (d (V - 1)). Values are +1 or -1, so the K - 1 other pairs add noise of K - 1 times
+    that variance, taken as Gaussian.
+
+    A hidden layer can use that g carries the key a second time, and compare it with the cue: the
+    same factor once more. That is an estimate and no bound.
+    """
+    square = max(0, keys - width) / (width * (keys - 1))
+    variance = (pairs - 1) * (square if readout == "linear" else square**2)
+    return 50 * math.erfc(1 / math.sqrt(2 * variance)) if variance else 0.0
