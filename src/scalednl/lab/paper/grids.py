@@ -48,6 +48,8 @@ class Artefact:
     first seeds of all grids run before the second ones"""
     shows_maps: bool = False
     """Whether it shows what the blocks of its runs attend to"""
+    part: str = ""
+    """The values that its cells were chosen by; empty if it has all of them"""
 
     def with_marks(self) -> "Artefact":
         """The same with its inferred settings named."""
