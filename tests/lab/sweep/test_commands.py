@@ -8,6 +8,7 @@ import pytest
 
 from scalednl.lab.cli.train import _parse
 from scalednl.lab.config import Experiment
+from scalednl.lab.config.experiment import Precision
 from scalednl.lab.paper.artefacts import find_artefacts
 from scalednl.lab.paper.scales import SCALES, scale_at
 from scalednl.lab.sweep.commands import train_command
@@ -24,17 +25,18 @@ def _words(run: PlannedRun, *shared: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("scale", "precision"), [*((scale, "fp32") for scale in SCALES), ("smoke", "bf16")]
+    ("names", "scale", "precision"),
+    [*(("all evidence", scale, "fp32") for scale in SCALES), ("table1", "smoke", "bf16")],
 )
 def test_every_run_of_every_table_is_its_command(
-    tmp_path: Path, scale: str, precision: str
+    tmp_path: Path, names: str, scale: str, precision: Precision
 ) -> None:
     """What the command line reads from it is the experiment, cell and seed, and the folder.
 
     Commands that differ only in seed and folder are read once.
     """
-    chosen = find_artefacts(["all", "evidence"])
-    plan = make_plan(chosen, scale_at(scale, precision), tmp_path / "my runs")  # type: ignore[arg-type]
+    chosen = find_artefacts(names.split())
+    plan = make_plan(chosen, scale_at(scale, precision), tmp_path / "my runs")
     read = set()
     for run in plan.runs:
         words = _words(run)

@@ -58,11 +58,11 @@ def test_the_table_counts_and_estimates(tmp_path: Path) -> None:
 def test_a_log_begins_with_what_there_is_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Runs, those to do, how many at a time, and the time; nothing where nothing is to do."""
+    """Runs, those to do, how many at a time, and the time: once."""
     runs = planned(tmp_path, "a", "b", "c")
     with SweepDisplay(lambda _: 90.0, width=2) as display:
-        display.begin(SweepState([replace(runs[0], state="finished"), *runs[1:]]))
-        display.begin(SweepState([replace(run, state="finished") for run in runs]))
+        for _ in range(2):
+            display.begin(SweepState([replace(runs[0], state="finished"), *runs[1:]]))
     assert capsys.readouterr().out == "3 runs, 2 to do, 2 at a time; about 1 min 30 s left\n"
 
 

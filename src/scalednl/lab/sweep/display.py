@@ -39,6 +39,7 @@ class SweepDisplay:
     def __init__(self, seconds_of: Callable[[PlannedRun], float], width: int = 1) -> None:
         self._progress, self._width = SweepProgress(seconds_of, width), max(1, width)
         self._live: Live | None = None
+        self._has_begun = False
         self._looked = self._printed = time.monotonic()
         self._started: set[str] = set()
         """Runs at work whose start was printed"""
@@ -59,9 +60,10 @@ class SweepDisplay:
             self._live.stop()
 
     def begin(self, state: SweepState) -> None:
-        """Print what there is to do, without a terminal."""
+        """Print what there is to do, once and without a terminal."""
         todo = len(state.having("waiting", "running", "elsewhere"))
-        if todo and self._live is None:
+        if self._live is None and not self._has_begun:
+            self._has_begun = True
             runs = f"{counted(len(state.runs), 'run')}, {todo} to do, {self._width} at a time"
             self._print(runs + self._words_left(state))
 

@@ -224,7 +224,6 @@ def sweep(
 
     with watching_signals(NOTICE, leave) as stop:
         asked, looked = 0.0, 0.0
-        display.begin(state)
         while state.having("waiting", "running", "elsewhere"):
             if stop.signal and not state.having("running"):
                 break
@@ -240,6 +239,7 @@ def sweep(
             for run in [] if stop.signal else state.ready()[: max(0, engine.room())]:
                 state.change(run, "running")
                 engine.start(make_job(run))
+            display.begin(state)
             for name, ended in engine.wait(WAIT_SECONDS):
                 ended = state.stalled.pop(name, ended)
                 _note(state, state.runs[name], ended, bool(stop.signal), retries, display)
