@@ -41,4 +41,16 @@ def test_waiting_for_a_core_is_noticed(
     assert record.waited == 0.25
     assert record.is_disturbed
     measuring.finish(record, {})
-    assert "waited for a core 25% of the time" in " ".join(capsys.readouterr().err.split())
+    said = " ".join(capsys.readouterr().err.split())
+    assert "The machine was busy: threads of this process waited for a core 25%" in said
+
+
+def test_all_threads_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seconds that they ran and waited, together; unknown where the system does not count."""
+    for thread, counts in (("1", "3000000000 1000000000 7"), ("2", "1000000000 500000000 9")):
+        (tmp_path / thread).mkdir()
+        (tmp_path / thread / "schedstat").write_text(counts)
+    monkeypatch.setattr(session, "TASKS", tmp_path)
+    assert session._core_seconds() == (4.0, 1.5)
+    monkeypatch.setattr(session, "TASKS", tmp_path / "nowhere")
+    assert session._core_seconds() is None

@@ -50,6 +50,22 @@ def test_names_are_found_or_guessed() -> None:
     assert len(find_artefacts(["all", "table3_heads"])) == len(artefacts())
     assert all(artefact.is_control for artefact in find_artefacts(["controls"]))
     with pytest.raises(UsageError, match="did you mean 'table3_heads'"):
-        find_artefacts(["table3"])
+        find_artefacts(["tables3_heads"])
+    with pytest.raises(UsageError, match="did you mean 'table1'"):
+        find_artefacts(["tabel1"])
     with pytest.raises(UsageError, match="use one of table1_importance"):
         find_artefacts(["zzzz"])
+
+
+def test_a_unique_beginning_is_a_name() -> None:
+    """`table1` is enough; of several that begin alike all are listed."""
+    assert [one.name for one in find_artefacts(["table1", "table1_importance"])] == [
+        "table1_importance"
+    ]
+    assert len(find_artefacts(["evidence"])) > len(find_artefacts(["evidence_01"])) == 1
+    with pytest.raises(
+        UsageError, match="'figure' could be figure1_attention_maps, figure2_embedding_channels: "
+    ):
+        find_artefacts(["figure"])
+    with pytest.raises(UsageError, match="no table or figure is called ''"):
+        find_artefacts([""])

@@ -140,3 +140,17 @@ def test_the_stored_records_are_judged() -> None:
     assert len(found) == 8
     assert found["softmax-memory-is-linear-in-heads"].answer == HOLDS
     assert "+50.33 MB per head" in found["softmax-memory-is-linear-in-heads"].why
+
+
+def test_times_of_a_busy_machine_decide_nothing() -> None:
+    """Claims about time are open and say why; what is counted exactly is decided as ever."""
+    for record in (_table3(), _scaling(1.0)):
+        calm = {one.claim: one for one in judge_costs([replace(record, waited=0.01)])}
+        busy = {one.claim: one for one in judge_costs([replace(record, waited=0.3)])}
+        assert calm.keys() == busy.keys()
+        for name, verdict in busy.items():
+            if "memory" in name:
+                assert verdict == calm[name]
+            else:
+                assert (calm[name].answer, verdict.answer) == (HOLDS, OPEN)
+                assert verdict.why.startswith("the machine was busy: threads waited for a core 30%")

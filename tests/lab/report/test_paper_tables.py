@@ -102,3 +102,15 @@ def test_cells_of_tables_are_known() -> None:
     known = cells_in_tables({})
     for _, experiment in artefacts()["control_gamma"].trainings(SCALES["lite"]):
         assert experiment.cell in known
+
+
+def test_a_part_of_a_table_is_called_one(tmp_path: Path) -> None:
+    """A group counts the trainings that have a result, until all have one; plans do not matter."""
+    assert not any(group.part for group in _table(tmp_path, "table1_importance").groups)
+    wanted = artefacts()["table1_importance"].trainings(SCALES["smoke"])
+    for number, (_, experiment) in enumerate(wanted, 1):
+        write_cell(tmp_path, experiment, [20.0])
+        paper, smoke = _table(tmp_path, "table1_importance").groups
+        said = f"A part of the table at the scale smoke: {number} of 6 trainings have a result."
+        assert smoke.part == ("" if number == 6 else said)
+        assert paper.part == ""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scalednl.errors import UsageError
+from scalednl.errors import CommandError, UsageError
 from scalednl.lab import ReproduceOptions
 from scalednl.lab import reproduce as reproduce_of_the_lab
 from scalednl.lab.paper.artefacts import artefacts
@@ -54,7 +54,9 @@ def test_attention_is_recorded_when_its_run_has_finished(
     assert record.is_file()
     assert (tmp_path / SCALED / "result.json").stat().st_mtime_ns == trained
     lines = capsys.readouterr().out.splitlines()
-    assert [line.partition(":")[0] for line in lines] == [f"[2/2] {SCALED}"]
+    assert lines[0] == "2 runs, 1 to do, 1 at a time"
+    assert {line.partition(":")[0] for line in lines[1:]} <= {f"[{n}/2] {SCALED}" for n in (1, 2)}
+    assert lines[-1].startswith(f"[2/2] {SCALED}: finished")
 
 
 def test_attention_that_cannot_be_recorded_fails_no_run(
@@ -104,3 +106,17 @@ def test_attentions_that_cannot_be_added_are_one_sentence() -> None:
             own_in_tables(["sigmoyd"])
         with pytest.raises(UsageError, match="cannot be added to the declared plan"):
             plan_reproduction(["evidence"], ReproduceOptions(attention=("sigmoid",)))
+
+
+def test_a_part_needs_no_data_of_other_parts(tmp_path: Path) -> None:
+    """Table 1 on CIFAR-10 does not ask for CIFAR-100; the page says that it is a part."""
+    options = ReproduceOptions(out=tmp_path, threads=1, only=("attention=scaled",))
+    outcome = reproduce_of_the_lab(["little"], options)
+    assert outcome.finished == (SCALED,)
+    lite = ReproduceOptions(scale="lite", root=tmp_path / "data", data="cifar10", seeds=1)
+    plan = reproduce.plan_reproduction(["table1"], lite)
+    assert {run.experiment.data for run in plan.runs} == {"cifar10"}
+    with pytest.raises(CommandError, match="cifar10 is not") as refused:
+        reproduce._check_data(plan, lite.root)
+    assert "cifar100" not in str(refused.value)
+    assert plan.shared == ("--root", str(tmp_path / "data"))

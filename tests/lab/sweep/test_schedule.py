@@ -108,9 +108,10 @@ def test_a_finished_run_is_handed_over_if_something_is_missing(tmp_path: Path) -
     a, b = (replace(run, state="finished") for run in planned(tmp_path, "a", "b"))
     state = SweepState([a, b], lambda run: run.name != "b")
     assert [run.name for run in state.having("waiting")] == ["b"]
-    done = replace(b, epochs_done=b.experiment.epochs)
+    b.path.mkdir()
+    (b.path / "epochs.jsonl").write_text("{}\n" * b.experiment.epochs)
     state.set_at_work({"b"})
-    state.change(done, "finished")
+    state.change(b, "finished")
     assert state.seconds == {}
     fresh = SweepState(planned(tmp_path, "x"))
     fresh.set_at_work({"x"})

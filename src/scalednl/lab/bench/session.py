@@ -20,6 +20,9 @@ from scalednl.lab.records import origin
 from scalednl.lab.records.bench import BUSY_LOAD, SCHEMA, BenchRecord
 from scalednl.lab.records.typed_json import write_record
 
+TASKS = Path("/proc/self/task")
+"""A folder per thread of this process, where there is Linux"""
+
 
 class Session:
     """Fixes what a measurement depends on when it starts, and keeps the result when it ends."""
@@ -67,8 +70,9 @@ class Session:
         """Write the record and its charts if a folder was given, and report how long it took."""
         if record.waited is not None and record.is_disturbed:
             self._warn(
-                f"This process waited for a core {record.waited:.0%} of the time: others were "
-                "using the machine, so these times are not reliable."
+                "The machine was busy: threads of this process waited for a core "
+                f"{record.waited:.0%} of the time. These times are not reliable and decide no "
+                "claim."
             )
         folder = self.options.out
         if folder is None:
@@ -87,11 +91,11 @@ class Session:
         self._progress.print(text, soft_wrap=True)
 
     def _waited(self) -> float | None:
-        """Share of the time in which the main thread was runnable but another had its core."""
+        """Share of the time in which threads could have run, but others had their cores."""
         now = _core_seconds()
         if now is None or self._cores is None:
             return None
-        ran, waited = (after - before for after, before in zip(now, self._cores, strict=True))
+        ran, waited = (max(0.0, b - a) for a, b in zip(self._cores, now, strict=True))
         return round(waited / (ran + waited), 4) if ran + waited > 0 else None
 
     def _where(self) -> str:
@@ -106,12 +110,18 @@ class Session:
 
 
 def _core_seconds() -> tuple[float, float] | None:
-    """Seconds that the main thread ran, and waited for a core; None where Linux does not say."""
+    """Seconds that all threads ran, and waited for a core; None where Linux does not say.
+
+    torch computes with several threads: if one of them waits, the others wait for it.
+    """
+    ran, waited = 0, 0
     try:
-        ran, waited, _ = Path("/proc/self/schedstat").read_text().split()
-    except (OSError, ValueError):
+        for thread in TASKS.iterdir():
+            counts = (thread / "schedstat").read_text().split()
+            ran, waited = ran + int(counts[0]), waited + int(counts[1])
+    except (OSError, ValueError, IndexError):
         return None
-    return int(ran) / 1e9, int(waited) / 1e9
+    return ran / 1e9, waited / 1e9
 
 
 def slug(machine: str) -> str:

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
@@ -16,18 +17,25 @@ if TYPE_CHECKING:
 def reproduce(
     names: Annotated[list[str], tyro.conf.Positional, tyro.conf.arg(metavar="NAME")],
     options: Annotated[ReproduceOptions, tyro.conf.arg(name="")],
+    only: Annotated[
+        tuple[tuple[str, ...], ...],
+        tyro.conf.UseAppendAction,
+        tyro.conf.arg(metavar="KEY=VALUE[,VALUE] ..."),
+    ] = (),
     plan: bool = False,
     json: bool = False,
 ) -> None:
-    """Reproduce tables and figures of the paper.
+    """Reproduce tables and figures of the paper, or parts of them.
 
     Names are table1_importance, table2_initialization, table3_heads, table4_backbones,
-    figure1_attention_maps, figure2_embedding_channels; "controls" are six that the paper lacks,
-    "all" is everything, "evidence" the declared plan, line by line. Runs that several of them need
-    are trained once. You can interrupt it at any time: the same command resumes, keeps finished
-    runs, and retries failed ones.
+    figure1_attention_maps, figure2_embedding_channels, or how one of them begins; "controls" are
+    seven that the paper lacks, "all" is everything, "evidence" the declared plan, line by line.
+    Runs that several of them need are trained once. You can interrupt it at any time: the same
+    command resumes, keeps finished runs, and retries failed ones.
 
-    For example `scalednl reproduce table1_importance` on generated images in minutes,
+    For example `scalednl reproduce table1` on generated images in minutes,
+    `scalednl reproduce table1 --scale lite --data cifar10 --only view=base,direction`
+    for a part,
     `scalednl reproduce table3_heads --scale paper --plan` to see what the original costs,
     `scalednl reproduce all --scale lite --jobs 2`, or on a cluster
     `scalednl reproduce all --scale paper --engine ray --address HOST:6379 --gpus 0.5 --out SHARED`.
@@ -35,9 +43,14 @@ def reproduce(
     Args:
         names: Tables and figures, "controls", "evidence", or "all".
         options: How to run.
-        plan: Print every run with its state and estimated hours, and stop.
+        only: Only the cells with these values of data, network, attention, view, heads, init,
+            embed_channels, row, column, or another option of the blocks.
+        plan: Print every run with its state, estimated hours and train command, and stop.
         json: Print the plan as JSON.
     """
+    if () in only:
+        raise UsageError("--only takes KEY=VALUE, such as data=cifar10, got nothing")
+    options = replace(options, only=tuple(text for texts in only for text in texts))
     if json and not plan:
         raise UsageError("--json is for --plan: add --plan, or leave it out")
     if plan:

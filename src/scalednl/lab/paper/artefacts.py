@@ -10,6 +10,7 @@ from scalednl.errors import UsageError
 from scalednl.lab.paper.evidence import evidence_lines
 from scalednl.lab.paper.grids import NETWORKS, Artefact, Cell, OwnAttention, paper_setting
 from scalednl.lab.paper.scales import PaperSetting
+from scalednl.lab.paper.selection import by_prefix
 from scalednl.lab.paper.tables import BLOCKS, TablePlace, content, printed_means
 from scalednl.lab.recipes import CIFAR, PLAIN, TINY
 from scalednl.options import suggestion
@@ -39,7 +40,7 @@ def _artefacts() -> dict[str, Artefact]:
 
 
 def find_artefacts(names: list[str], own: tuple[OwnAttention, ...] = ()) -> list[Artefact]:
-    """The tables and figures that are named, each once.
+    """The tables and figures that are named, in full or by a unique beginning, each once.
 
     "all" is every table, figure and control, "controls" what the paper lacks, "evidence" the
     declared plan of `paper.evidence`, line by line.
@@ -52,11 +53,13 @@ def find_artefacts(names: list[str], own: tuple[OwnAttention, ...] = ()) -> list
         "evidence": list(lines),
     }
     found: dict[str, Artefact] = {}
-    for name in names:
-        if name not in known and name not in groups:
+    for asked in names:
+        name = by_prefix(asked, [*groups, *known])
+        if name is None:
             there = f"; use one of {', '.join([*artefacts(), *groups])}"
-            hint = suggestion(name, [*known, *groups]) or there
-            raise UsageError(f"no table or figure is called {name!r}{hint}")
+            short = (one.partition("_")[0] for one in artefacts() if not known[one].is_control)
+            hint = suggestion(asked, [*known, *groups, *short]) or there
+            raise UsageError(f"no table or figure is called {asked!r}{hint}")
         found |= {member: known[member] for member in groups.get(name, [name])}
     return list(found.values())
 

@@ -64,6 +64,8 @@ class Artefact:
     """Whether it shows what the blocks of its runs attend to"""
     own: tuple[OwnAttention, ...] = ()
     """Attentions of a user's own that it has beside those of the paper"""
+    part: str = ""
+    """The values that its cells were chosen by; empty if it has all of them"""
 
     def with_marks(self) -> "Artefact":
         """The same with its inferred settings named."""

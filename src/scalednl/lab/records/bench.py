@@ -84,10 +84,15 @@ class BenchRecord:
     """Share of the timed seconds in which the process waited for a core; None if unknown"""
 
     @property
+    def has_waited(self) -> bool:
+        """Whether threads are known to have waited for cores that others used."""
+        return self.waited is not None and self.waited > MOST_WAITED
+
+    @property
     def is_disturbed(self) -> bool:
         """Whether others used the machine, by the waiting, or by the load where that is unknown."""
         if self.waited is not None:
-            return self.waited > MOST_WAITED
+            return self.has_waited
         return (self.load_at_start or 0) > BUSY_LOAD * self.origin.cores
 
     @property

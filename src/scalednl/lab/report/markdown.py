@@ -49,6 +49,7 @@ def _parts(content: Content) -> Iterator[str]:
             yield f"## {table.title}{table.mark}"
             yield f"{table.caption} {table.noise}".strip()
             yield _paper_table(table)
+            yield from (group.part for group in table.groups if group.part)
             yield from (f"{mark} {reason}" for mark, reason in table.notes.items())
     problems = [[run.name, run.problem] for run in content.runs if run.problem]
     if problems:

@@ -62,6 +62,20 @@ class ScaleGroup:
     words: str
     has_ours: bool
     rows: tuple[TableRow, ...]
+    trainings: int = 0
+    """That the table has at this scale"""
+    trained: int = 0
+    """Those of them that have a result"""
+
+    @property
+    def part(self) -> str:
+        """That it is a part of the table, in a sentence; nothing if it is complete or not run."""
+        if not self.has_ours or self.trained == self.trainings:
+            return ""
+        return (
+            f"A part of the table at the scale {self.scale}: {self.trained} of {self.trainings} "
+            "trainings have a result."
+        )
 
 
 @dataclass(frozen=True)
@@ -134,21 +148,25 @@ def _group(
 ) -> ScaleGroup | None:
     """The rows of a scale; None without runs, unless it is the paper's, which has printed ones."""
     rows: dict[tuple[str, str, str], TableRow] = {}
+    trained: dict[str, bool] = {}
     for cell, experiment in artefact.trainings(scale):
         place = (experiment.data, experiment.model, cell.row)
         row = rows.setdefault(place, _row(artefact, cell, experiment))
         softmax = _softmax(cell, scale)
         compared = () if softmax is None else runs.get(softmax.cell, ())
         ours = outcome(runs.get(experiment.cell, ()), compared)
+        trained[experiment.cell] = ours is not None and ours.n + ours.diverged > 0
         mark = notes.get(cell.inferred, "")
         # Errors on other images are not to be compared with the paper's.
         printed = cell.printed if experiment.data == cell.setting.data else None
         row.cells[cell.column] = TableCell(printed, mark, ours, describe_block(experiment))
     run = [row for row in rows.values() if any(cell and cell.ours for cell in row.cells.values())]
     words = scale.words if scale.precision == "fp32" else f"{scale.words}; in {scale.precision}"
-    if scale.label == "paper":
-        return ScaleGroup(scale.label, words, bool(run), tuple(rows.values()))
-    return ScaleGroup(scale.label, words, True, tuple(run)) if run else None
+    is_paper = scale.label == "paper"
+    if not run and not is_paper:
+        return None
+    shown = tuple(rows.values() if is_paper else run)
+    return ScaleGroup(scale.label, words, bool(run), shown, len(trained), sum(trained.values()))
 
 
 def _row(artefact: Artefact, cell: Cell, experiment: Experiment) -> TableRow:

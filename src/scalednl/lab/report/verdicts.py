@@ -211,7 +211,8 @@ def _why(verdict: Verdict, usable: int, possible: int) -> str:
     assert verdict.p is not None
     if verdict.kind == "always" and verdict.answer == OPEN and usable < possible:
         return f"{usable} of {possible} rows have enough seeds"
-    over = counted(verdict.n, "seed") + (f", {usable} rows" if usable > 1 else "")
+    rows = f", {usable} of {possible} rows" if usable < possible else f", {usable} rows"
+    over = counted(verdict.n, "seed") + (rows if possible > 1 else "")
     return f"p = {verdict.p:.2g} {_null(verdict)} over {over}; judged at {verdict.level:g}"
 
 

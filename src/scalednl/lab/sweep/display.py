@@ -1,8 +1,10 @@
 """The progress of a sweep: a table on a terminal, else a line for every event."""
 
+import math
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 
 from rich.console import Console, Group
@@ -10,26 +12,37 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from scalednl.lab.console import duration, emit
-from scalednl.lab.records.run import finished_epochs
+from scalednl.errors import CommandError
+from scalednl.lab.console import counted, duration, emit
+from scalednl.lab.records.run import RunFolder
 from scalednl.lab.signals import write_bytes
 from scalednl.lab.sweep.plan import PlannedRun
+from scalednl.lab.sweep.progress import SweepProgress
 from scalednl.lab.sweep.schedule import SweepState
 
 SECONDS = 1.0
-"""Between two drawings of the table"""
+"""Between two looks at the runs"""
+SILENT_SECONDS = 45.0
+"""Without a line, after which one tells how far the runs are"""
 SHOW_CURSOR = b"\x1b[?25h\n"
 SHOWN = 12
 """Running runs that the table shows"""
+LISTED = 4
+"""Running runs that a line names"""
+LINES = 10
+"""The most lines about the epochs of one run"""
 
 
 class SweepDisplay:
     """Shows the progress of a sweep, within a `with` block."""
 
     def __init__(self, seconds_of: Callable[[PlannedRun], float], width: int = 1) -> None:
-        self._seconds_of, self._width = seconds_of, max(1, width)
+        self._progress, self._width = SweepProgress(seconds_of, width), max(1, width)
         self._live: Live | None = None
-        self._drawn = 0.0
+        self._has_begun = False
+        self._looked = self._printed = time.monotonic()
+        self._started: set[str] = set()
+        """Runs at work whose start was printed"""
 
     def __enter__(self) -> "SweepDisplay":
         if sys.stdout.isatty():
@@ -46,33 +59,78 @@ class SweepDisplay:
         if self._live is not None:
             self._live.stop()
 
+    def begin(self, state: SweepState) -> None:
+        """Print what there is to do, once and without a terminal."""
+        todo = len(state.having("waiting", "running", "elsewhere"))
+        if self._live is None and not self._has_begun:
+            self._has_begun = True
+            runs = f"{counted(len(state.runs), 'run')}, {todo} to do, {self._width} at a time"
+            self._print(runs + self._words_left(state))
+
     def update(self, state: SweepState) -> None:
-        """Draw the table again, on a terminal and if it is time."""
-        if self._live is not None and time.monotonic() - self._drawn >= SECONDS:
-            self._drawn = time.monotonic()
+        """Draw the table again or print what has happened, if it is time."""
+        if time.monotonic() - self._looked < SECONDS:
+            return
+        self._looked = time.monotonic()
+        further = self._progress.look(state)
+        if self._live is not None:
             self._live.update(self._draw(state), refresh=True)
+            return
+        for name in sorted(state.at_work - self._started):
+            self.report(state, state.runs[name], _start(state, name))
+        self._started = set(state.at_work)
+        for run in further:
+            self._report_epoch(state, run)
+        if time.monotonic() - self._printed >= SILENT_SECONDS:
+            self._print(f"{_count(state)} {self._summary(state)}{self._words_left(state)}")
 
     def report(self, state: SweepState, run: PlannedRun, text: str) -> None:
         """Print a line about an event of a run."""
-        counts = state.count()
-        ended = counts["finished"] + counts["diverged"]
-        line = f"[{ended}/{len(state.runs)}] {run.name}: {text}"
-        left = self._left(state)
-        if left and self._live is None:
-            line += f"; about {duration(left)} left"
+        line = f"{_count(state)} {run.name}: {text}"
         if self._live is not None:
             self._live.console.print(Text(line))
         else:
-            emit(line)
+            self._print(line + self._words_left(state))
 
     def restore_terminal(self) -> None:
         """Show the cursor again, before the process ends at once."""
         if self._live is not None:
             write_bytes(1, SHOW_CURSOR)
 
+    def _print(self, line: str) -> None:
+        self._printed = time.monotonic()
+        emit(line)
+
+    def _words_left(self, state: SweepState) -> str:
+        left = self._progress.left(state)
+        return f"; about {duration(left)} left" if left else ""
+
+    def _report_epoch(self, state: SweepState, run: PlannedRun) -> None:
+        """Print the epoch of a run; the last one has the line of the result.
+
+        Of a run with many epochs most are passed over.
+        """
+        done, epochs = self._progress.epochs(run), run.experiment.epochs
+        if done % math.ceil(epochs / LINES) == 0 and done < epochs:
+            self.report(state, run, f"epoch {done}/{epochs}{_last_error(run)}")
+
+    def _summary(self, state: SweepState) -> str:
+        """What the sweep waits for."""
+        running = self._running(state)
+        words = [
+            f"{run.name} epoch {self._progress.epochs(run)}/{run.experiment.epochs}"
+            for run in running[:LISTED]
+        ]
+        words += [f"{len(running) - LISTED} more"] if len(running) > LISTED else []
+        elsewhere = state.count()["elsewhere"]
+        words += [f"{counted(elsewhere, 'run')} in other processes"] if elsewhere else []
+        return f"running: {', '.join(words)}" if words else "waiting for the first run to start"
+
+    def _running(self, state: SweepState) -> list[PlannedRun]:
+        return [run for run in state.having("running") if run.name in state.at_work]
+
     def _draw(self, state: SweepState) -> Group:
-        counts = state.count()
-        running = [run for run in state.having("running") if run.name in state.at_work]
+        counts, running = state.count(), self._running(state)
         queued = counts["running"] - len(running)
         words = [
             f"{counts['finished'] + counts['diverged']} finished",
@@ -84,27 +142,32 @@ class SweepDisplay:
             words.append(f"{counts['elsewhere']} running elsewhere")
         if counts["interrupted"]:
             words.append(f"{counts['interrupted']} interrupted")
-        left = self._left(state)
+        left = self._progress.left(state)
         if left:
             words.append(f"about {duration(left)} left")
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
         for run in running[:SHOWN]:
-            epochs = finished_epochs(run.path)
+            epochs = self._progress.epochs(run)
             table.add_row(Text(run.name), f"epoch {epochs}/{run.experiment.epochs}")
         return Group(table, Text(" · ".join(words)))
 
-    def _left(self, state: SweepState) -> float:
-        """Seconds until the last run ends, at the pace of the runs that have ended here."""
-        ended = [state.runs[name] for name in state.seconds]
-        expected = sum(self._work(run, run.epochs_done) for run in ended)
-        pace = sum(state.seconds.values()) / expected if expected else 1.0
-        todo = []
-        for run in state.having("waiting", "running"):
-            done = finished_epochs(run.path) if run.name in state.at_work else run.epochs_done
-            todo.append(self._work(run, done))
-        # However many run at a time, the sweep lasts at least as long as its longest run.
-        return pace * max(sum(todo) / self._width, max(todo, default=0.0))
 
-    def _work(self, run: PlannedRun, done: int) -> float:
-        """Estimated seconds of the epochs after the first `done`."""
-        return self._seconds_of(run) * (1 - min(1.0, done / run.experiment.epochs))
+def _count(state: SweepState) -> str:
+    counts = state.count()
+    return f"[{counts['finished'] + counts['diverged']}/{len(state.runs)}]"
+
+
+def _start(state: SweepState, name: str) -> str:
+    done = state.started[name].epochs
+    if done >= state.runs[name].experiment.epochs:
+        return "recording its attention"
+    return f"resumed after epoch {done}" if done else "started"
+
+
+def _last_error(run: PlannedRun) -> str:
+    """The test error of the last epoch; nothing where it was not tested."""
+    with suppress(CommandError):
+        epochs = RunFolder(run.path).read_epochs()
+        if epochs and epochs[-1].test_error_pct is not None:
+            return f", test error {epochs[-1].test_error_pct:.2f} %"
+    return ""

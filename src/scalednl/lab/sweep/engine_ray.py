@@ -126,8 +126,7 @@ class RayEngine:
             reason = str(error).strip().splitlines()[0]
             problem = f"could not start a Ray cluster on this machine: {reason}"
             if address is not None:
-                problem = f"no Ray cluster answers at {address}: {reason}; if it requires a token, "
-                problem += "set RAY_AUTH_MODE=token"
+                problem = f"no Ray cluster answers at {address}: {reason}; {_about_tokens()}"
             raise CommandError(problem) from error
         if address is None:
             self._check_size()
@@ -189,6 +188,12 @@ def _import_ray() -> Any:
             "--engine ray needs Ray: `pip install scalednl[sweep]`, or leave out the option"
         ) from None
     return ray
+
+
+def _about_tokens() -> str:
+    if os.environ.get("RAY_AUTH_MODE") == "token":
+        return "this machine must have the cluster's token, in ~/.ray/auth_token"
+    return "if it requires a token, set RAY_AUTH_MODE=token"
 
 
 def _size(path: Path) -> int:

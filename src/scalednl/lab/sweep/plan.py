@@ -68,6 +68,8 @@ class Plan:
     """What the folder already holds"""
     rates: Rates
     """How fast runs are here"""
+    shared: tuple[str, ...] = ()
+    """Options of `scalednl train` that all runs have"""
 
 
 def make_plan(

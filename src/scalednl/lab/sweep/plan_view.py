@@ -8,6 +8,7 @@ from scalednl.lab.console import counted, duration
 from scalednl.lab.paper.claims import main_claims
 from scalednl.lab.paper.hours import Rates, paper_hours
 from scalednl.lab.paper.rules import RULES
+from scalednl.lab.sweep.commands import train_command
 from scalednl.lab.sweep.outlook import measured_deviations, outlook_lines, outlooks
 from scalednl.lab.sweep.plan import Plan, PlannedRun
 
@@ -15,7 +16,7 @@ SCHEMA = 1
 
 
 def plan_lines(plan: Plan) -> Iterator[str]:
-    """One line per run under the first table that needs it, then totals."""
+    """Every run and its command under the first table that needs it, then totals."""
     yield f"{plan.scale.name}: {plan.scale.words}"
     yield f"runs in {plan.out}"
     width = max((len(run.name) for run in plan.runs), default=0)
@@ -24,9 +25,11 @@ def plan_lines(plan: Plan) -> Iterator[str]:
         shared = sum(artefact.name in run.artefacts for run in plan.runs) - len(mine)
         yield ""
         note = f" ({shared} more are listed above)" if shared else ""
-        yield f"{artefact.name}: {counted(len(mine), 'run')}{note}"
+        part = f", only {artefact.part}" if artefact.part else ""
+        yield f"{artefact.name}{part}: {counted(len(mine), 'run')}{note}"
         for run in mine:
             yield "  " + _line(run, width, plan.rates)
+            yield "      " + train_command(run, plan.shared)
     yield ""
     yield from _totals(plan)
     yield ""
@@ -39,6 +42,7 @@ def plan_values(plan: Plan) -> dict[str, Any]:
         "schema": SCHEMA,
         "scale": plan.scale.name,
         "artefacts": [artefact.name for artefact in plan.chosen],
+        "only": next((artefact.part for artefact in plan.chosen), ""),
         "out": str(plan.out),
         "rate": plan.rates.words,
         "totals": _sums(plan),
@@ -47,6 +51,7 @@ def plan_values(plan: Plan) -> dict[str, Any]:
             {
                 "name": run.name,
                 "path": str(run.path),
+                "command": train_command(run, plan.shared),
                 "artefacts": list(run.artefacts),
                 "data": run.experiment.data,
                 "model": run.experiment.model,

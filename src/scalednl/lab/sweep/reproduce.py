@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
 
 from scalednl.errors import UsageError
 from scalednl.lab.config import RunSettings
@@ -36,6 +38,12 @@ class ReproduceOptions:
     """Processor threads per run; its share of the cores if not given"""
     seeds: int | None = None
     """Seeds per cell; the scale's own number if not given"""
+    only: Annotated[tuple[str, ...], tyro.conf.Suppress] = ()
+    """KEY=VALUE[,VALUE]: only the cells that have these values"""
+    networks: Annotated[str | None, tyro.conf.arg(metavar="NAME[,NAME]")] = None
+    """Only the cells of these networks: --only network=..."""
+    data: Annotated[str | None, tyro.conf.arg(metavar="NAME[,NAME]")] = None
+    """Only the cells of these data sets: --only data=..."""
     retries: int = 2
     """How often a failed run is tried again"""
     stall_minutes: float = 30.0
@@ -64,6 +72,12 @@ class ReproduceOptions:
         check_at_least(0, retries=self.retries, cpus=self.cpus, gpus=self.gpus)
         if not self.stall_minutes > 0:
             raise UsageError(f"--stall-minutes must be more than 0, got {self.stall_minutes}")
+        for text in self.only:
+            if "=" not in text:
+                raise UsageError(
+                    f"--only takes KEY=VALUE, such as data=cifar10, got {text!r}; tables are named "
+                    "before it"
+                )
         if self.engine == "ray" and self.jobs != 1:
             raise UsageError("--jobs is for --engine local: use --cpus and --gpus with ray")
         if self.engine == "local" and (self.address, self.cpus, self.gpus) != (None, 1.0, 0.0):
@@ -73,6 +87,24 @@ class ReproduceOptions:
     def folder(self) -> Path:
         """Folder for the runs."""
         return self.out or Path("runs") / f"reproduce-{self.scale}"
+
+    @property
+    def selection(self) -> tuple[str, ...]:
+        """All values that cells are chosen by."""
+        named = {"network": self.networks, "data": self.data}
+        asked = (f"{key}={value}" for key, value in named.items() if value is not None)
+        return (*self.only, *asked)
+
+    @property
+    def train_options(self) -> tuple[str, ...]:
+        """What was asked for, as options of `scalednl train`."""
+        asked = {
+            "device": None if self.device == "auto" else self.device,
+            "threads": self.threads,
+            "root": self.root,
+        }
+        given = {f"--{name}": str(value) for name, value in asked.items() if value is not None}
+        return tuple(word for option in given.items() for word in option)
 
     @property
     def run_threads(self) -> int:
@@ -104,6 +136,7 @@ def plan_reproduction(names: Sequence[str], options: ReproduceOptions) -> "Plan"
     """Which runs tables and figures need, and which of them the folder already has."""
     from scalednl.lab.paper.artefacts import artefacts, find_artefacts
     from scalednl.lab.paper.scales import scale_at
+    from scalednl.lab.paper.selection import select
     from scalednl.lab.sweep.plan import make_plan
 
     if not names:
@@ -117,10 +150,11 @@ def plan_reproduction(names: Sequence[str], options: ReproduceOptions) -> "Plan"
     out = options.folder
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is not a folder: choose another one with --out")
+    chosen = select(chosen, scale, options.selection)
     plan = make_plan(chosen, scale, out, options.seeds, options.run_threads)
     if not plan.runs:
         raise UsageError(f"{', '.join(names)} has no runs at the scale {scale.name}")
-    return plan
+    return replace(plan, shared=options.train_options)
 
 
 def reproduce(names: Sequence[str], options: ReproduceOptions | None = None) -> "SweepOutcome":
@@ -134,8 +168,10 @@ def reproduce(names: Sequence[str], options: ReproduceOptions | None = None) -> 
     _check_data(plan, options.root)
     outcome = _sweep(plan, options)
     if options.report and not outcome.signal:
+        from scalednl.lab.console import emit
         from scalednl.lab.report.write import write_report
 
+        emit("writing the report")
         page = write_report([options.folder], options.folder / "report.html")
         outcome = replace(outcome, page=page)
     return outcome

@@ -12,7 +12,7 @@ from scalednl.errors import CommandError
 from scalednl.lab.console import duration
 from scalednl.lab.heartbeat import NAME, Watch
 from scalednl.lab.records.failure import clear_failure, write_failure
-from scalednl.lab.records.run import RunFolder
+from scalednl.lab.records.run import RunFolder, finished_epochs
 from scalednl.lab.records.runs import State, read_run
 from scalednl.lab.signals import watching_signals
 from scalednl.lab.sweep.plan import PlannedRun
@@ -100,6 +100,14 @@ class SweepOutcome:
         return 1 if self.failed or self.blocked or self.left else 0
 
 
+@dataclass(frozen=True)
+class Start:
+    """When a run was last started here, and the epochs that it had then."""
+
+    time: float
+    epochs: int
+
+
 class SweepState:
     """The status of all runs, and what happened to them in this sweep."""
 
@@ -120,7 +128,7 @@ class SweepState:
         """Runs that were ended because they made no step, and what is recorded of them"""
         self._is_complete = is_complete
         self._status = {run.name: self._status_of(run, run.state) for run in self.runs.values()}
-        self._started: dict[str, float] = {}
+        self.started: dict[str, Start] = {}
         self._order = sorted(self.runs.values(), key=lambda run: run.turn)
 
     def _status_of(self, run: PlannedRun, state: State) -> Status:
@@ -137,15 +145,16 @@ class SweepState:
 
     def change(self, run: PlannedRun, status: Status) -> None:
         """Change the status of a run."""
-        trained = run.epochs_done < run.experiment.epochs
-        if status == "finished" and trained and run.name in self._started:
-            self.seconds[run.name] = time.monotonic() - self._started[run.name]
+        start = self.started.get(run.name)
+        if status == "finished" and start is not None and start.epochs < run.experiment.epochs:
+            self.seconds[run.name] = time.monotonic() - start.time
         self._status[run.name] = status
 
     def set_at_work(self, names: set[str]) -> None:
         """Note which runs the engine works on; others that were handed to it are queued."""
         for name in names - self.at_work:
-            self._started[name] = time.monotonic()
+            epochs = finished_epochs(self.runs[name].path)
+            self.started[name] = Start(time.monotonic(), epochs)
         self.at_work = names
 
     def ready(self) -> list[PlannedRun]:
@@ -230,6 +239,7 @@ def sweep(
             for run in [] if stop.signal else state.ready()[: max(0, engine.room())]:
                 state.change(run, "running")
                 engine.start(make_job(run))
+            display.begin(state)
             for name, ended in engine.wait(WAIT_SECONDS):
                 ended = state.stalled.pop(name, ended)
                 _note(state, state.runs[name], ended, bool(stop.signal), retries, display)

@@ -1,12 +1,10 @@
 """Writes the run directory during training."""
 
 import time
-import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -26,12 +24,10 @@ from scalednl.lab.records.run import (
     Status,
 )
 from scalednl.lab.training.checkpoint import clear_leftovers, save_checkpoint
+from scalednl.lab.training.events import Events
 from scalednl.lab.training.loop import Callback, Trainer
 from scalednl.lab.training.setup import pretrained_file
 from scalednl.models.weights import save_model
-
-CURVES = ("train_loss", "train_error_pct", "test_loss", "test_error_pct", "lr", "images_per_second")
-"""What TensorBoard shows"""
 
 
 class RunWriter(Callback):
@@ -50,7 +46,7 @@ class RunWriter(Callback):
         self._writes = trainer.fabric.global_rank == 0
         self._origin = origin(torch.get_num_threads())
         self._saved = time.monotonic()
-        self._events: Any = None
+        self._events = Events(folder.path, trainer.experiment)
         self._config_sum: str | None = None
         self._weights_sum: str | None = None
 
@@ -94,7 +90,7 @@ class RunWriter(Callback):
         self._write_records(self._result("running"))
         if self._settings.tensorboard:
             with self._writing():
-                self._write_events(trainer.state.epochs[-1], trainer.state.global_step)
+                self._events.add(trainer.state.epochs[-1], trainer.state.global_step)
 
     def finish(self, status: Status) -> Result:
         """Write the last result, and the weights when all epochs are done."""
@@ -102,6 +98,7 @@ class RunWriter(Callback):
             with self._writing():
                 save_model(self._trainer.network, self._folder.weights)
                 self._weights_sum = sha256_of(self._folder.weights)
+                self._events.finish()
         result = self._result(status)
         if self._writes:
             self._write_records(result)
@@ -110,8 +107,7 @@ class RunWriter(Callback):
 
     def close(self) -> None:
         """Flush the events."""
-        if self._events is not None:
-            self._events.close()
+        self._events.close()
 
     def setup(self) -> RunSetup:
         """How this process runs the experiment."""
@@ -140,28 +136,6 @@ class RunWriter(Callback):
         with self._writing():
             self._folder.write_epochs(self._trainer.state.epochs)
             self._folder.write_result(result)
-
-    def _write_events(self, epoch: Epoch, step: int) -> None:
-        """One point per curve; a resumed run overwrites the points of steps it repeats.
-
-        TensorBoard cannot write into every folder, such as one whose name is not UTF-8. No training
-        ends because of that.
-        """
-        try:
-            if self._events is None:
-                from torch.utils.tensorboard import SummaryWriter
-
-                self._events = SummaryWriter(str(self._folder.path), purge_step=step)
-            for name in CURVES:
-                value = getattr(epoch, name)
-                if value is not None:
-                    self._events.add_scalar(name, value, step)
-            self._events.flush()
-        except OSError:
-            raise
-        except Exception as error:
-            self._settings = replace(self._settings, tensorboard=False)
-            warnings.warn(f"TensorBoard events are not written: {error}", stacklevel=2)
 
     def _writing(self) -> AbstractContextManager[None]:
         advice = "the last checkpoint is kept, and the same command resumes from it"
