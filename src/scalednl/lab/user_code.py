@@ -66,6 +66,11 @@ def load_code(path: Path) -> UserCode:
     return _loaded[path, fingerprint]
 
 
+def loaded_files() -> tuple[Path, ...]:
+    """The files that this process has executed."""
+    return tuple(dict.fromkeys(path for path, _ in _loaded))
+
+
 def fingerprint_of(tree: ast.Module) -> str:
     """Twelve letters that differ when code does."""
     for node in ast.walk(tree):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from scalednl.errors import CommandError
 from scalednl.inspection.ablations import ablated_classes, ablations_of
@@ -16,7 +16,6 @@ from scalednl.inspection.view_shares import PARTS, kept_by_view
 from scalednl.lab.attention.source import NetworkSource, Picture
 from scalednl.lab.attention.untrained import Untrained, untrained
 from scalednl.lab.console import Advance, track
-from scalednl.models.residual import ResidualNetwork
 
 PerHead = Float[Tensor, "images heads"]
 PerImage = Float[Tensor, "images"]
@@ -77,7 +76,7 @@ def score(source: NetworkSource, quiet: bool = True) -> Scores:
 
 @torch.no_grad()
 def score_blocks(
-    source: NetworkSource, model: ResidualNetwork, name: str, quiet: bool = True
+    source: NetworkSource, model: nn.Module, name: str, quiet: bool = True
 ) -> list[BlockScores]:
     """Every score of every block, image by image; of none where its maps are too large."""
     found: list[list[BlockScores]] = []

@@ -18,6 +18,7 @@ from scalednl.lab.cli.deferred import deferred
 from scalednl.lab.cli.demo import demo
 from scalednl.lab.cli.eval import evaluate
 from scalednl.lab.cli.export import export
+from scalednl.lab.cli.own_code import load_own_code
 from scalednl.lab.cli.report import report
 from scalednl.lab.cli.reproduce import reproduce
 from scalednl.lab.cli.train import parse_train, train
@@ -46,6 +47,7 @@ def parse(arguments: list[str]) -> Callable[[], None]:
         name = option.removesuffix("=") if option.endswith("=") else option
         if name in FOLDERS and (value == "" or name != option):
             raise UsageError(f"{name} must name a folder, got an empty text")
+    arguments = load_own_code(arguments)
     if arguments[:1] == ["train"]:
         # The recipe decides the defaults of all other options.
         return parse_train(arguments[1:])

@@ -1,10 +1,11 @@
 """`scalednl train`."""
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from scalednl.lab.training.run import Outcome
 
 HELP = """usage: scalednl train RECIPE [OPTIONS]
+       scalednl train --data NAME --model NETWORK [OPTIONS]
        scalednl train RUN_DIRECTORY
        scalednl train --list
 
@@ -32,11 +34,17 @@ directory's name, resumes it and leads to the same result.
   scalednl train cifar10-preresnet20-scaled-short --limit 10000 --epochs 5
   scalednl train cifar10-preresnet56-scaled --block.heads 8 --lr 0.05 --out runs/mine
   scalednl train cifar10-preresnet56-scaled --dry-run print its cost
+  scalednl train --data cifar10 --model preresnet20   no recipe: one-cycle, 15 epochs, 3 blocks
+  scalednl train --data cifar10 --model timm:resnet18 --at layer2
+                                                      a network of timm, blocks behind its layer2
+  scalednl train --data cifar10 --model my_file.py:build --at stage2
+                                                      your own: build(num_classes) makes it
   scalednl train runs/mine                            resume
   torchrun --nproc-per-node 2 -m scalednl train pairs-scaled
                                                       two processes
 
-`scalednl train RECIPE --help` lists all options with the recipe's values.
+`scalednl train RECIPE --help` lists all options with the recipe's values, and
+`scalednl train --data NAME --model NETWORK --help` those without a recipe.
 """
 
 
@@ -47,7 +55,8 @@ class TrainArguments:
     experiment: Annotated[Experiment, tyro.conf.arg(name="")]
     run: Annotated[RunSettings, tyro.conf.arg(name="")] = field(default_factory=RunSettings)
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
-    """The run directory; runs/RECIPE-seedN if not given"""
+    """The run directory; runs/RECIPE-seedN if not given, runs/DATA-NETWORK-ATTENTION-seedN-LETTERS
+    without a recipe"""
     root: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
     """Folder of the data sets; $SCALEDNL_DATA or the platform's cache folder if not given"""
     dry_run: bool = False
@@ -74,11 +83,30 @@ def parse_train(arguments: list[str]) -> Callable[[], None]:
         return _list
     name, rest = arguments[0], arguments[1:]
     if name.startswith("-"):
-        raise UsageError(f"name a recipe before {name}: `scalednl train --list` lists them")
+        return partial(_train, _parse_custom(arguments))
     return partial(_train, _parse(name, rest))
 
 
+def _parse_custom(arguments: list[str]) -> TrainArguments:
+    """Options without a recipe, which must name data and network."""
+    from scalednl.lab.recipes import custom_recipe
+
+    given = {argument.partition("=")[0] for argument in arguments}
+    missing = [name for name in ("--data", "--model") if name not in given]
+    if missing:
+        raise UsageError(
+            f"name a recipe before {arguments[0]} (`scalednl train --list` lists them), or give "
+            f"both --data and --model: {' and '.join(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} missing"
+        )
+    default = TrainArguments(custom_recipe("cifar10", "preresnet20"))
+    return _with_options(default, arguments, "scalednl train")
+
+
 def _train(parsed: TrainArguments) -> None:
+    from scalednl.lab.training.networks import with_code
+
+    parsed = replace(parsed, experiment=with_code(parsed.experiment))
     out = parsed.out or _default_folder(parsed.experiment)
     if parsed.dry_run:
         from scalednl.lab.training.plan import plan_run
@@ -86,7 +114,7 @@ def _train(parsed: TrainArguments) -> None:
         print(plan_run(parsed.experiment, parsed.run, parsed.root))
         return
     with lasting_output():
-        _finish(_run(parsed, out), out)
+        _finish(_run(parsed, out), out, parsed.experiment)
 
 
 def _parse(name: str, rest: list[str]) -> TrainArguments:
@@ -104,8 +132,12 @@ def _parse(name: str, rest: list[str]) -> TrainArguments:
         )
     else:
         default = TrainArguments(find_recipe(name))
+    return _with_options(default, rest, f"scalednl train {name}")
+
+
+def _with_options(default: TrainArguments, options: list[str], prog: str) -> TrainArguments:
     try:
-        return tyro.cli(TrainArguments, default=default, args=rest, prog=f"scalednl train {name}")
+        return tyro.cli(TrainArguments, default=default, args=options, prog=prog)
     except ValueError as error:
         raise UsageError(str(error)) from error
 
@@ -130,16 +162,26 @@ def _as_before(folder: "RunFolder") -> TrainArguments:
 
 
 def _default_folder(experiment: Experiment) -> Path:
-    """runs/RECIPE-seedN, with letters of the digest if an option differs from the recipe."""
-    from dataclasses import replace
+    """runs/RECIPE-seedN, with letters of the digest if an option differs from the recipe.
 
-    from scalednl.lab.recipes import recipes
+    Without a recipe, data, network and attention take its place.
+    """
+    from scalednl.lab.recipes import CUSTOM, recipes
 
     usual = recipes().get(experiment.recipe)
-    name = f"{Path(experiment.recipe).name}-seed{experiment.seed}"
+    stem = Path(experiment.recipe).name
+    if experiment.recipe == CUSTOM:
+        attention = experiment.block.attention if experiment.blocks else "plain"
+        stem = "-".join(map(_safe, (experiment.data, experiment.model, attention)))
+    name = f"{stem}-seed{experiment.seed}"
     if usual is None or replace(usual, seed=experiment.seed) != experiment:
         name += f"-{experiment.digest[:6]}"
     return Path("runs") / name
+
+
+def _safe(text: str) -> str:
+    """Letters that every file system takes; of a path, its last part."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", Path(text).name)[-40:].strip("._") or "own"
 
 
 def _run(parsed: TrainArguments, out: Path) -> "Outcome":
@@ -165,14 +207,16 @@ def _run(parsed: TrainArguments, out: Path) -> "Outcome":
             sys.exit(1)
 
 
-def _finish(outcome: "Outcome", out: Path) -> None:
+def _finish(outcome: "Outcome", out: Path, experiment: Experiment) -> None:
     from scalednl.lab.training.devices import is_first_process
+    from scalednl.lab.training.networks import files_of
     from scalednl.lab.training.run_writer import summary
 
     if is_first_process():
         emit(f"{out}: {summary(outcome.result)}")
         if outcome.status == "interrupted":
-            emit(f"Resume with: scalednl train {shlex.quote(str(out))}")
+            words = [str(out), *(w for path in files_of(experiment) for w in ("--code", str(path)))]
+            emit(f"Resume with: scalednl train {shlex.join(words)}")
     if outcome.status == "interrupted":
         sys.exit(128 + outcome.signal if is_first_process() else 0)
 

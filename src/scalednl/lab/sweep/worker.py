@@ -24,6 +24,7 @@ from scalednl.lab.console import open_standard_streams
 from scalednl.lab.heartbeat import NAME, beating
 from scalednl.lab.records.run import BusyError, RunFolder
 from scalednl.lab.sweep.plan import PlannedRun
+from scalednl.lab.user_code import loaded_files
 
 POLL_SECONDS = 0.5
 LONGEST_MESSAGE = 2000
@@ -52,6 +53,8 @@ class Job:
     environment: dict[str, str] = field(default_factory=dict)
     patience: float = 2.0
     """Seconds to wait for another process that trains in the folder"""
+    code: tuple[str, ...] = ()
+    """Files of the user's own that were named to the sweep, which the worker executes too"""
 
     @classmethod
     def of(
@@ -66,6 +69,7 @@ class Job:
             None if root is None else str(root),
             attention,
             tuple(sys.argv),
+            code=tuple(str(path) for path in loaded_files()),
         )
 
 
@@ -83,12 +87,15 @@ def train(job: Job) -> Attempt:
     import warnings
 
     from scalednl.lab.machine import use_threads
+    from scalednl.lab.training.networks import register_networks
     from scalednl.lab.training.run import run
     from scalednl.lab.training.run_writer import summary
 
     experiment, settings = Experiment.from_dict(job.experiment), RunSettings(**job.settings)
     root = None if job.root is None else Path(job.root)
     use_threads(settings.threads)
+    for path in job.code:
+        register_networks(Path(path))
     with warnings.catch_warnings():
         # torch's note on layouts of 1x1 weights; it costs nothing here.
         warnings.filterwarnings("ignore", message="Grad strides do not match")

@@ -19,12 +19,15 @@ from scalednl.lab.training.checkpoint import has_checkpoint, load_checkpoint, ne
 from scalednl.lab.training.devices import is_first_process, launch, make_fabric
 from scalednl.lab.training.display import Display
 from scalednl.lab.training.loop import Trainer
+from scalednl.lab.training.networks import with_code
 from scalednl.lab.training.run_writer import RunWriter
 from scalednl.lab.training.setup import (
     check_batch,
+    example_images,
     experiment_data,
     initial_model,
     load_pretrained,
+    try_step,
 )
 
 NOTICE = b"\nStopping after this step; the run can be resumed. Interrupt again to end at once.\n"
@@ -54,17 +57,20 @@ def run(
     """
     settings = settings or RunSettings()
     folder = RunFolder(path)
+    experiment = with_code(experiment)
     ended = _ended(folder, experiment)
     if ended is not None:
         return _with_weights(ended, folder, Display(experiment.epochs, quiet))
     use_threads(settings.threads)
     # Whatever cannot work fails here, before anything is written.
     data = experiment_data(experiment, root)
-    network = initial_model(experiment, len(data.class_names))
+    images = example_images(experiment, data)
+    network = initial_model(experiment, len(data.class_names), images)
     if experiment.finetune and not has_checkpoint(folder.checkpoints):
         load_pretrained(network, experiment)
     fabric = make_fabric(settings, experiment.precision)
     check_batch(experiment, data, fabric.world_size)
+    try_step(network, experiment, data, fabric.world_size)
     with ExitStack() as held:
         held.enter_context(lasting_output())
         stop = held.enter_context(watching_signals(NOTICE if is_first_process() else b""))
