@@ -27,6 +27,7 @@ import torch  # noqa: E402
 
 from scalednl.attentions import ATTENTIONS  # noqa: E402
 from scalednl.lab import user_code  # noqa: E402
+from scalednl.models import foreign_network  # noqa: E402
 
 LONG_FILES = (
     "tests/test_traced.py",
@@ -69,12 +70,15 @@ def _seeded() -> None:
 @pytest.fixture(autouse=True)
 def _same_attentions() -> Iterator[None]:
     """What a test registers, or loads from a file, is gone after it."""
-    before, files = dict(ATTENTIONS), dict(user_code._loaded)
+    attentions, files = dict(ATTENTIONS), dict(user_code._loaded)
+    builders = dict(foreign_network._builders)
     yield
     ATTENTIONS.clear()
-    ATTENTIONS.update(before)
+    ATTENTIONS.update(attentions)
     user_code._loaded.clear()
     user_code._loaded.update(files)
+    foreign_network._builders.clear()
+    foreign_network._builders.update(builders)
 
 
 @pytest.fixture

@@ -29,6 +29,16 @@ from scalednl.options import (
     orders_of,
 )
 
+STACK = "nonlocal_"
+"""Begins the name of a stack in a network from elsewhere"""
+TIMM = "timm:"
+"""Begins the name of a network of timm"""
+
+
+def is_foreign(name: str) -> bool:
+    """Whether a name is that of a network from elsewhere: `timm:NAME`, or `FILE:FUNCTION`."""
+    return ":" in name
+
 
 @dataclass(frozen=True)
 class BlockConfig:
@@ -126,6 +136,39 @@ class StackConfig:
 
 
 @dataclass(frozen=True)
+class Placement:
+    """Where a stack of blocks is in a network from elsewhere, as `insert_nonlocal` found it."""
+
+    path: str
+    """The module that it runs behind"""
+    where: str
+    """The path of the stack below that module"""
+    channels: int
+    dims: int = 2
+    """Axes of space"""
+    channel_axis: int = 1
+    prefix: int = 0
+    """Class and register tokens, which pass by the blocks"""
+
+    def __post_init__(self) -> None:
+        for name in ("path", "where"):
+            if not isinstance(getattr(self, name), str) or not getattr(self, name):
+                raise ValueError(f"{name}={getattr(self, name)!r} must be the path of a module")
+        if not self.where.rpartition(".")[2].startswith(STACK):
+            raise ValueError(f"where={self.where!r} must end in a name that begins with {STACK}")
+        check_positive("channels", self.channels)
+        if self.dims not in (1, 2, 3) or self.channel_axis not in (1, -1):
+            raise ValueError(f"no features have {self.dims=}, {self.channel_axis=}")
+        if not isinstance(self.prefix, int) or self.prefix < 0:
+            raise ValueError(f"prefix={self.prefix!r} must be a whole number of at least 0")
+
+    @property
+    def weights(self) -> str:
+        """The prefix of the names of the stack's weights, with a dot."""
+        return f"{self.path}.{self.where}."
+
+
+@dataclass(frozen=True)
 class ModelConfig:
     """All that is needed to make a network again."""
 
@@ -134,13 +177,32 @@ class ModelConfig:
     blocks: StackConfig | None = None
     position: bool | None = None
     dropout: float = 0.0
+    placements: tuple[Placement, ...] = ()
+    """Where the stacks are, in a network from elsewhere; built-in ones have a stage"""
 
     def __post_init__(self) -> None:
         check_dropout(self.dropout)
+        if self.placements and not is_foreign(self.name):
+            raise ValueError(f"{self.name} has a stage for its blocks, and no placements")
+
+    @property
+    def count(self) -> int:
+        """Blocks in every stack."""
+        return 0 if self.blocks is None else self.blocks.count
+
+    @property
+    def stacks(self) -> tuple[str, ...]:
+        """The prefixes of the names of the stacks' weights."""
+        if is_foreign(self.name):
+            return tuple(placement.weights for placement in self.placements)
+        return ("stack.",)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for a file."""
-        return asdict(self)
+        """Plain values, for a file; placements only where there are some."""
+        values = asdict(self)
+        if not self.placements:
+            del values["placements"]
+        return values
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "ModelConfig":
@@ -160,6 +222,8 @@ class ModelConfig:
                 if isinstance(options.get(name), list):
                     options[name] = tuple(options[name])
             values["blocks"] = StackConfig(BlockConfig(**options), **stack)
+        places = values.get("placements", ())
+        values["placements"] = tuple(Placement(**place) for place in places)
         return cls(**values)
 
 

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from scalednl.config import is_foreign
 from scalednl.options import check_positive, suggestion
 
 BASIC_BELOW = 44
@@ -58,6 +59,8 @@ def network_shape(name: str) -> NetworkShape:
         width = check_positive("width", int(found[2]))
         return NetworkShape("wide", depths, (16 * width, 32 * width, 64 * width))
     hint = suggestion(name, KNOWN) or f"; use one of {', '.join(KNOWN)}"
+    if is_foreign(name):
+        hint = ": it is not one of the paper's networks, so its shape is not known here"
     raise ValueError(f"unknown model {name!r}{hint}")
 
 

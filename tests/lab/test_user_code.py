@@ -8,7 +8,7 @@ from scalednl.errors import UsageError
 from scalednl.lab.user_code import (
     check_code,
     code_of,
-    find_network,
+    files_of,
     fingerprint_of,
     load_attention,
     load_code,
@@ -27,6 +27,7 @@ def double(value):
 
 def _write(folder: Path, text: str, name: str = "mine.py") -> Path:
     path = folder / name
+    path.parent.mkdir(exist_ok=True)
     path.write_text(text)
     return path
 
@@ -138,8 +139,13 @@ def test_code_is_compared_with_what_was_recorded(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="the code of cosine is not what it was"):
         check_code(entries[:1])
     assert code_of(["cosine"], given=entries) == entries[:1]
+    assert files_of(entries) == (path,)
+    assert files_of([]) == ()
     with pytest.raises(UsageError, match=r"network other:build .* add --code other\.py"):
-        find_network("other:build")
+        check_code(["other:build=000000000000"])
+    twin = _write(tmp_path, "X = 1", "other/cosines.py")
+    with pytest.raises(UsageError, match="have the same name: rename one of them"):
+        load_code(twin)
 
 
 def test_an_attention_of_an_imported_module_has_a_fingerprint_too() -> None:

@@ -23,11 +23,11 @@ from typing import Literal
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from scalednl.blocks import NonLocalBlock
 from scalednl.blocks.folding import add_projected
-from scalednl.inspection.capture import Keys, observe
+from scalednl.inspection.capture import Keys, nonlocal_blocks, observe
 from scalednl.inspection.factors import Factors
 from scalednl.inspection.singular import rank_one
 from scalednl.models.residual import Images, ResidualNetwork
@@ -41,20 +41,22 @@ MAP_ABLATIONS: tuple[Ablation, ...] = ("unchanged", "column_mean", "pair", "rank
 VIEW_ABLATIONS: tuple[Ablation, ...] = ("magnitude", "direction")
 
 
-def ablations_of(model: ResidualNetwork) -> tuple[Ablation, ...]:
+def ablations_of(model: nn.Module) -> tuple[Ablation, ...]:
     """The ablations that a network has: views only where its blocks were trained with neither."""
-    config = model.config
-    assert config is not None
-    assert config.blocks is not None
-    return MAP_ABLATIONS + (VIEW_ABLATIONS if config.blocks.block.view == "base" else ())
+    is_base = all(block.view == "base" for block in nonlocal_blocks(model).values())
+    return MAP_ABLATIONS + (VIEW_ABLATIONS if is_base else ())
 
 
 @torch.no_grad()
 def ablated_classes(
-    model: ResidualNetwork, images: Images, ablations: Sequence[Ablation]
+    model: nn.Module, images: Images, ablations: Sequence[Ablation]
 ) -> Float[Tensor, "ablations batch classes"]:
-    """Class scores with the maps of all blocks replaced; layers before the blocks run once."""
-    assert model.stack is not None
+    """Class scores with the maps of all blocks replaced.
+
+    In networks of `create_model` the layers before the blocks run once.
+    """
+    if not isinstance(model, ResidualNetwork) or model.stack is None:
+        return torch.stack([_ablated(model, images, name) for name in ablations])
     start = model.before_stack(images)
     found = []
     for name in ablations:
@@ -63,6 +65,25 @@ def ablated_classes(
             x = ablate(part, x, name) if isinstance(part, NonLocalBlock) else part(x)
         found.append(model.classify(model.after_stack(x)))
     return torch.stack(found)
+
+
+def _ablated(
+    model: nn.Module, images: Images, ablation: Ablation
+) -> Float[Tensor, "batch classes"]:
+    """Class scores of any network, the output of every block replaced by a hook."""
+
+    def replaced(block: nn.Module, inputs: tuple[Maps, ...], _: Maps) -> Maps | None:
+        assert isinstance(block, NonLocalBlock)
+        return None if ablation == "unchanged" else ablate(block, inputs[0], ablation)
+
+    blocks = nonlocal_blocks(model).values()
+    handles = [block.register_forward_hook(replaced) for block in blocks]
+    try:
+        classes: Tensor = model(images)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return classes
 
 
 @torch.no_grad()

@@ -6,7 +6,8 @@
     cifar10-preresnet20-scaled-short    not the paper's: one-cycle, 15 epochs, for processors
     pairs-scaled, recall-scaled         generated images, one to three minutes on 2 cores
 
-`plain` is the network without blocks. Anything else is an override on the command line.
+`plain` is the network without blocks. `custom` is the recipe of data and networks that are named
+without one. Anything else is an override on the command line.
 """
 
 from collections.abc import Iterator
@@ -34,6 +35,17 @@ PRETRAIN = "tiny-preresnet50-plain-pretrain"
 """The recipe of the networks that the finetune recipes start from"""
 
 
+ONE_CYCLE: dict[str, Any] = {
+    "epochs": 15,
+    "lr": 0.2,
+    "schedule": "one-cycle",
+    "milestones": (),
+    "weight_decay": 5e-4,
+}
+CUSTOM = "custom"
+"""The recipe of `scalednl train --data NAME --model NETWORK`"""
+
+
 def recipes() -> dict[str, Experiment]:
     """All recipes by name; those with an attention of a user's own while it is registered."""
     return _recipes(_attentions(), code_of(own_attentions()))
@@ -56,6 +68,11 @@ def find_recipe(name: str) -> Experiment:
         hint = suggestion(name, known) or "; `scalednl train --list` lists all recipes"
         raise UsageError(f"no recipe is called {name!r}{hint}")
     return known[name]
+
+
+def custom_recipe(data: str, network: str) -> Experiment:
+    """Any network on any data: one-cycle over 15 epochs, as the short recipes have it."""
+    return Experiment(CUSTOM, data, network, **_stack("scaled", norm_init=1.0), **ONE_CYCLE)
 
 
 def describe(recipe: Experiment) -> str:
@@ -104,11 +121,7 @@ def _short(data: str, attentions: tuple[str, ...]) -> Iterator[Experiment]:
                 data,
                 network,
                 **_stack(attention, norm_init=1.0),
-                epochs=15,
-                lr=0.2,
-                schedule="one-cycle",
-                milestones=(),
-                weight_decay=5e-4,
+                **ONE_CYCLE,
             )
 
 

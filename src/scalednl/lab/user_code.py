@@ -73,10 +73,24 @@ def load_code(path: Path) -> UserCode:
     fingerprint = fingerprint_of_code(tree)
     code = _loaded.get(path)
     if code is None or code.fingerprint != fingerprint:
+        twin = _file_called(path.stem)
+        if twin is not None and twin.path != path and twin.fingerprint != fingerprint:
+            raise UsageError(f"{twin.path} and {path} have the same name: rename one of them")
         code = UserCode(path, fingerprint, _execute(path, fingerprint))
+        _register_networks(code)
     _loaded.pop(path, None)
     _loaded[path] = code
     return code
+
+
+def _register_networks(code: UserCode) -> None:
+    """Make each function of the file that can be called with `num_classes` known as a network."""
+    from scalednl.models.foreign_network import register_builder, takes_num_classes
+
+    for name, value in vars(code.module).items():
+        own = getattr(value, "__module__", "") == code.module.__name__
+        if own and callable(value) and takes_num_classes(value):
+            register_builder(f"{code.path.stem}:{name}", value)
 
 
 def loaded_files() -> tuple[Path, ...]:
@@ -100,18 +114,27 @@ def load_attention(path: Path, name: str) -> str:
 
 def load_network(path: Path, name: str) -> str:
     """The name FILE:FUNCTION of a network that a function of a file makes."""
+    from scalednl.models.foreign_network import register_builder
+
     code = load_code(path)
-    code.function(name)
-    return f"{code.path.stem}:{name}"
+    full = f"{code.path.stem}:{name}"
+    try:
+        register_builder(full, code.function(name))
+    except ValueError as error:
+        raise UsageError(f"{code.path}: {error}") from error
+    return full
 
 
-def find_network(name: str) -> Callable[..., Any]:
-    """The function of a network FILE:FUNCTION; a UsageError where its file was not loaded."""
-    file, _, function = name.partition(":")
-    code = _file_called(file)
-    if code is None:
-        raise UsageError(_not_loaded(name))
-    return code.function(function)
+def files_of(entries: Iterable[str]) -> tuple[Path, ...]:
+    """The loaded files of what is in NAME=FINGERPRINT."""
+    names = [entry.partition("=")[0] for entry in entries]
+    modules = {_module_of(name) for name in names if name in ATTENTIONS}
+    stems = {name.partition(":")[0] for name in names if ":" in name}
+    return tuple(
+        path
+        for path, code in _loaded.items()
+        if path.stem in stems or code.module.__name__ in modules
+    )
 
 
 def code_of(names: Iterable[str], given: Iterable[str] = ()) -> tuple[str, ...]:

@@ -8,10 +8,10 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from scalednl.config import STACK
 from scalednl.models.feature_layout import FeatureLayout
 from scalednl.models.probe import replace_single
 
-CHILD = "nonlocal_"
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 
@@ -67,7 +67,7 @@ class Attachment:
 def attach(target: nn.Module, stack: InsertedStack, where: str, path: str) -> Attachment:
     """Register `stack` at `where` below the target, and have it run after each of its calls."""
     holder, _, name = where.rpartition(".")
-    hooked = not _runs_new_children(target) or where != CHILD
+    hooked = not _runs_new_children(target) or where != STACK
     stack.behind = path if hooked else None
     target.get_submodule(holder).add_module(name, stack)
     handle = target.register_forward_hook(partial(_run, where)) if hooked else None
@@ -81,10 +81,10 @@ def places(target: nn.Module, path: str) -> Iterator[str]:
     a module below it: the last child, or the nearest one to it that is no container.
     """
     plain = _runs_new_children(target) or not isinstance(target, CONTAINERS)
-    if plain and not hasattr(target, CHILD):
-        yield CHILD
-    name = f"{CHILD}after_{path.rpartition('.')[2]}"
-    below = [(p, m) for p, m in target.named_modules() if p and CHILD not in p][::-1]
+    if plain and not hasattr(target, STACK):
+        yield STACK
+    name = f"{STACK}after_{path.rpartition('.')[2]}"
+    below = [(p, m) for p, m in target.named_modules() if p and STACK not in p][::-1]
     for inner, module in sorted(below, key=lambda item: item[0].count(".")):
         if not isinstance(module, CONTAINERS) and not hasattr(module, name):
             yield f"{inner}.{name}"
@@ -94,7 +94,7 @@ def has_stack(target: nn.Module) -> bool:
     """Whether a stack runs behind the target already."""
     hooks = target._forward_hooks.values()
     hooked = any(isinstance(hook, partial) and hook.func is _run for hook in hooks)
-    return hooked or isinstance(target._modules.get(CHILD), InsertedStack)
+    return hooked or isinstance(target._modules.get(STACK), InsertedStack)
 
 
 def _runs_new_children(target: nn.Module) -> bool:

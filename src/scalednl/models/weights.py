@@ -7,33 +7,37 @@ from math import prod
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from scalednl.config import ModelConfig
+from scalednl.config import TIMM, ModelConfig, is_foreign
 from scalednl.files import replacing
+from scalednl.models.foreign_network import (
+    config_of,
+    make_foreign,
+    make_network,
+    place_stacks,
+)
 from scalednl.models.published import FILE, find_weights
-from scalednl.models.registry import create_model
-from scalednl.models.residual import ResidualNetwork
 from scalednl.networks import network_shape
 from scalednl.safetensors_file import open_tensors, save_tensors
 
 KEY = "scalednl"
 FORMAT = 1
-FIRST = "stack.0."
-"""Where the tensors of the first block of a stack are"""
 SMALLEST_BLOCK = 3000
 """Numbers in the smallest residual block are more than these"""
 LONGEST = 300
 """Letters of an error that may quote a file"""
-UNUSABLE = (KeyError, TypeError, ValueError, RuntimeError, OverflowError)
+UNUSABLE = (KeyError, TypeError, ValueError, RuntimeError, OverflowError, AttributeError)
 """What a header of any content leads to; RecursionError is a RuntimeError"""
 
 
-def save_model(model: ResidualNetwork, path: str | Path) -> None:
-    """Write a network of `create_model` to a file, whole or not at all."""
-    # Models of other libraries have a `config` of their own.
-    config = getattr(model, "config", None)
-    if not isinstance(config, ModelConfig):
+def save_model(model: nn.Module, path: str | Path) -> None:
+    """Write a network of `create_model` to a file, whole or not at all.
+
+    Networks from elsewhere that `scalednl train` has made are described by their name.
+    """
+    config = config_of(model)
+    if config is None:
         raise ValueError(
             f"{type(model).__name__} was not made by create_model, so a file could not say how to "
             "make it again: save its state_dict instead"
@@ -46,16 +50,17 @@ def save_model(model: ResidualNetwork, path: str | Path) -> None:
         save_tensors(model.state_dict(), temporary, {KEY: header})
 
 
-def load_model(path: str | Path, device: str | torch.device = "cpu") -> ResidualNetwork:
+def load_model(path: str | Path, device: str | torch.device = "cpu") -> nn.Module:
     """The network in a file of `save_model`, in evaluation mode.
 
     `path` may also be a run directory, or the name of a trained network that comes with the package
     (`list_weights`); a path that exists wins over a name. The network is made only if the tensors
-    in the file fit what the header describes.
+    in the file fit what the header describes: a network of timm by timm, and one of a user's own
+    only if its function is registered.
     """
     weights, config = read_weights(path, device)
     try:
-        model = _make(config).to(device)
+        model = make_network(config).to(device)
         model.load_state_dict(weights)
     except UNUSABLE as error:
         raise ValueError(f"{path} cannot be loaded: {_short(error)}") from error
@@ -87,6 +92,15 @@ def read_weights(
         return {name: file.get_tensor(name) for name in names}, config
 
 
+def describes_network(path: str | Path) -> bool:
+    """Whether a file is one of `save_model`, by its header."""
+    try:
+        with open_tensors(Path(path)) as file:
+            return KEY in (file.metadata() or {})
+    except (ValueError, OSError):
+        return False
+
+
 def _config(header: str) -> ModelConfig:
     found = json.loads(header)
     if found["format"] != FORMAT:
@@ -94,25 +108,20 @@ def _config(header: str) -> ModelConfig:
     return ModelConfig.from_dict(found["model"])
 
 
-def _make(config: ModelConfig) -> ResidualNetwork:
-    return create_model(
-        config.name, config.num_classes, config.blocks, config.position, config.dropout
-    )
-
-
 def _check_shapes(config: ModelConfig, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Raise unless these are the tensors of the network, of which nothing is allocated.
 
     First its size is compared with the file's: a network of a billion blocks is never made.
     """
-    count = 0 if config.blocks is None else config.blocks.count
-    depth = sum(network_shape(config.name).depths)
+    blocks = config.count * len(config.stacks)
+    depth = 0 if is_foreign(config.name) else sum(network_shape(config.name).depths)
     numbers = sum(prod(shape) for shape in shapes.values())
     described = (
-        f"its header describes {config.name} with {config.num_classes} classes and {count} "
+        f"its header describes {config.name} with {config.num_classes} classes and {blocks} "
         "non-local blocks"
     )
-    if depth + count > len(shapes) or depth * SMALLEST_BLOCK > numbers:
+    least = config.num_classes if is_foreign(config.name) else depth * SMALLEST_BLOCK
+    if depth + blocks > len(shapes) or least > numbers:
         raise ValueError(f"{described}, but it has {len(shapes)} tensors of {numbers} numbers")
     expected = _shapes(config)
     for name in sorted(expected.keys() | shapes.keys()):
@@ -122,16 +131,32 @@ def _check_shapes(config: ModelConfig, shapes: Mapping[str, tuple[int, ...]]) ->
 
 
 def _shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of a network's tensors. Blocks of the stack are equal: one is made."""
-    count = 0 if config.blocks is None else config.blocks.count
+    """Names and shapes of a network's tensors. Blocks of a stack are equal: one is made."""
+    count = config.count
     if config.blocks is not None and count:
         config = replace(config, blocks=replace(config.blocks, count=1))
-    with torch.device("meta"):
-        made = {name: tuple(value.shape) for name, value in _make(config).state_dict().items()}
-    first = {name: made.pop(name) for name in list(made) if name.startswith(FIRST)}
-    for index in range(count):
-        made |= {name.replace("0", str(index), 1): shape for name, shape in first.items()}
+    made = {name: tuple(value.shape) for name, value in _skeleton(config).state_dict().items()}
+    for stack in config.stacks:
+        first = {name: made.pop(name) for name in list(made) if name.startswith(f"{stack}0.")}
+        for index in range(count):
+            own = f"{stack}{index}."
+            made |= {own + name.removeprefix(f"{stack}0."): shape for name, shape in first.items()}
     return made
+
+
+def _skeleton(config: ModelConfig) -> nn.Module:
+    """The network without numbers; a user's own function may be unable to do without them."""
+    meta = torch.device("meta")
+    if not is_foreign(config.name) or config.name.startswith(TIMM):
+        with meta:
+            return make_network(config)
+    try:
+        with meta:
+            network = make_foreign(config.name, config.num_classes)
+    except ValueError:
+        network = make_foreign(config.name, config.num_classes)
+    with meta:
+        return place_stacks(network, config)
 
 
 def _short(error: Exception) -> str:

@@ -8,7 +8,7 @@ from scalednl.attentions import ATTENTIONS
 from scalednl.errors import UsageError
 from scalednl.lab.cli import parse
 from scalednl.lab.cli.code_options import take_code
-from scalednl.lab.user_code import find_network
+from scalednl.models.foreign_network import make_foreign
 
 CODE = """
 import torch, scalednl
@@ -63,7 +63,7 @@ def test_what_was_named_is_loaded(file: Path) -> None:
     """The attention is registered, and the network's function is found by its name."""
     take_code(["--code", str(file)])
     assert ATTENTIONS["sigmoid"].function is not None
-    assert find_network("mine:build")(7).out_features == 7
+    assert make_foreign("mine:build", 7).out_features == 7
 
 
 @pytest.mark.parametrize(

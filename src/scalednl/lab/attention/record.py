@@ -30,6 +30,7 @@ from scalednl.lab.records.attention import (
 )
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.stats import Summary, summarise
+from scalednl.models.foreign_network import config_of
 
 
 def record_run(
@@ -72,7 +73,7 @@ def describe(
     source: NetworkSource, observations: Sequence[Observation], scores: Scores
 ) -> AttentionRecord:
     """The record without its bare maps."""
-    config, experiment = source.model.config, source.experiment
+    config, experiment = config_of(source.model), source.experiment
     assert config is not None
     first = observations[0].blocks
     return AttentionRecord(

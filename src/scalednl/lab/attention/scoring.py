@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from scalednl.errors import CommandError
 from scalednl.inspection.ablations import ablated_classes, ablations_of
@@ -18,7 +18,6 @@ from scalednl.lab.attention.source import NetworkSource
 from scalednl.lab.attention.untrained import Untrained, untrained
 from scalednl.lab.console import Advance, track
 from scalednl.lab.records.attention import ClassProbability
-from scalednl.models.residual import ResidualNetwork
 
 CLASSES = 5
 """Classes of a picture that are shown"""
@@ -97,7 +96,7 @@ def score(source: NetworkSource, quiet: bool = True) -> Scores:
 
 @torch.no_grad()
 def score_blocks(
-    source: NetworkSource, model: ResidualNetwork, name: str, quiet: bool = True
+    source: NetworkSource, model: nn.Module, name: str, quiet: bool = True
 ) -> list[BlockScores]:
     """Every score of every block, image by image; of none where its maps are too large."""
     found: list[list[BlockScores]] = []

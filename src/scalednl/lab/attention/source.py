@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 
 from scalednl.errors import CommandError, UsageError
 from scalednl.inspection.capture import nonlocal_blocks
@@ -29,7 +29,7 @@ from scalednl.lab.training.trained import (
     source_experiment,
     source_model,
 )
-from scalednl.models.residual import ResidualNetwork
+from scalednl.models.foreign_network import config_of
 
 BATCH = 50
 IMAGES = 6
@@ -46,7 +46,7 @@ class NetworkSource:
 
     path: Path
     """The run directory or weights file"""
-    model: ResidualNetwork
+    model: nn.Module
     experiment: Experiment | None
     info: DataFacts
     class_names: Sequence[str]
@@ -133,7 +133,7 @@ def open_source(
     return NetworkSource(path, model, experiment, info, found.class_names, pictures, scored, tested)
 
 
-def _model_with_blocks(path: Path) -> ResidualNetwork:
+def _model_with_blocks(path: Path) -> nn.Module:
     model = source_model(path)
     try:
         nonlocal_blocks(model)
@@ -188,11 +188,12 @@ def _training_size(experiment: Experiment | None, info: DataFacts) -> PhotoSize:
 
 
 def _photo_classes(
-    experiment: Experiment | None, names: Sequence[str], model: ResidualNetwork
+    experiment: Experiment | None, names: Sequence[str], model: nn.Module
 ) -> Sequence[str]:
     """The names of the classes, where they are known without the data set."""
-    assert model.config is not None
+    config = config_of(model)
+    assert config is not None
     if experiment is not None and experiment.generated is not None:
         names = turn_names(experiment.generated.classes)
-    known = experiment is not None and len(names) == model.config.num_classes
-    return names if known else [f"class {k}" for k in range(model.config.num_classes)]
+    known = experiment is not None and len(names) == config.num_classes
+    return names if known else [f"class {k}" for k in range(config.num_classes)]

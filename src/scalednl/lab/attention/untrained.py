@@ -3,22 +3,22 @@
 from dataclasses import dataclass
 
 import torch
+from torch import nn
 from torch.optim.swa_utils import update_bn
 
-from scalednl.config import StackConfig
 from scalednl.errors import CommandError
 from scalednl.lab.attention.source import NetworkSource
 from scalednl.lab.config import Experiment
-from scalednl.lab.training.setup import initial_model, load_pretrained
+from scalednl.lab.training.setup import initial_numbers, load_pretrained
 from scalednl.lab.training.trained import source_folder
-from scalednl.models.residual import ResidualNetwork
+from scalednl.models.foreign_network import config_of, make_network
 
 
 @dataclass(frozen=True)
 class Untrained:
     """A network at its initialisation, and where that comes from."""
 
-    model: ResidualNetwork
+    model: nn.Module
     seed: int
     start: str
     """A description for readers"""
@@ -30,28 +30,20 @@ def untrained(source: NetworkSource) -> Untrained:
     Batch norm has the statistics of the scored images: with its initial statistics, activations
     would grow from layer to layer.
     """
-    config = source.model.config
+    config = config_of(source.model)
     assert config is not None
     run = source_folder(source.path)
     trained = run.read_config()[0] if run.exists() else None
     seed = trained.seed if trained else 0
-    stack = config.blocks or StackConfig(count=0)
-    experiment = Experiment(
-        model=config.name,
-        block=stack.block,
-        blocks=stack.count,
-        stage=stack.stage,
-        position=config.position,
-        seed=seed,
-    )
-    model = initial_model(experiment, config.num_classes)
+    with initial_numbers(seed):
+        model = make_network(config)
     start_words = _start(model, trained)
     model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     update_bn(source.scored(), model.eval())
     return Untrained(model, seed, start_words)
 
 
-def _start(model: ResidualNetwork, trained: Experiment | None) -> str:
+def _start(model: nn.Module, trained: Experiment | None) -> str:
     """Load the backbone that a fine-tuned run started from, and describe the network."""
     if trained is None:
         return "initialised with seed 0, because a weights file does not contain its seed"

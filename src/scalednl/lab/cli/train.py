@@ -1,6 +1,7 @@
 """`scalednl train`."""
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable
@@ -16,12 +17,14 @@ from scalednl.lab.config import Experiment, RunSettings
 from scalednl.lab.config.folder import is_folder, short_name
 from scalednl.lab.console import emit, lasting_output
 from scalednl.lab.machine import most_threads
+from scalednl.lab.user_code import files_of
 
 if TYPE_CHECKING:
     from scalednl.lab.records.run import RunFolder
     from scalednl.lab.training.run import Outcome
 
 HELP = """usage: scalednl train RECIPE [OPTIONS]
+       scalednl train --data NAME --model NETWORK [OPTIONS]
        scalednl train RUN_DIRECTORY
        scalednl train --list
 
@@ -35,11 +38,17 @@ directory's name, resumes it and leads to the same result.
   scalednl train cifar10-preresnet56-scaled --dry-run print its cost
   scalednl train cifar10-preresnet20-scaled-short --data folder:photos
                                                       images of your own
+  scalednl train --data cifar10 --model preresnet20   no recipe: one-cycle, 15 epochs, 3 blocks
+  scalednl train --data cifar10 --model timm:resnet18 --at layer2
+                                                      a network of timm, blocks behind its layer2
+  scalednl train --data cifar10 --model my_file.py:build --at stage2
+                                                      your own: build(num_classes) makes it
   scalednl train runs/mine                            resume
   torchrun --nproc-per-node 2 -m scalednl train pairs-scaled
                                                       two processes
 
-`scalednl train RECIPE --help` lists all options with the recipe's values.
+`scalednl train RECIPE --help` lists all options with the recipe's values, and
+`scalednl train --data NAME --model NETWORK --help` those without a recipe.
 """
 
 
@@ -50,7 +59,8 @@ class TrainArguments:
     experiment: Annotated[Experiment, tyro.conf.arg(name="")]
     run: Annotated[RunSettings, tyro.conf.arg(name="")] = field(default_factory=RunSettings)
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
-    """The run directory; runs/RECIPE-seedN if not given"""
+    """The run directory; runs/RECIPE-seedN if not given, runs/DATA-NETWORK-ATTENTION-seedN-LETTERS
+    without a recipe"""
     root: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
     """Folder of the data sets; $SCALEDNL_DATA or the platform's cache folder if not given"""
     dry_run: bool = False
@@ -77,8 +87,24 @@ def parse_train(arguments: list[str]) -> Callable[[], None]:
         return _list
     name, rest = arguments[0], arguments[1:]
     if name.startswith("-"):
-        raise UsageError(f"name a recipe before {name}: `scalednl train --list` lists them")
+        return partial(_train, _parse_custom(arguments))
     return partial(_train, _parse(name, rest))
+
+
+def _parse_custom(arguments: list[str]) -> TrainArguments:
+    """Options without a recipe, which must name data and network."""
+    from scalednl.lab.recipes import custom_recipe
+
+    given = {argument.partition("=")[0] for argument in arguments}
+    missing = [name for name in ("--data", "--model") if name not in given]
+    if missing:
+        raise UsageError(
+            f"name a recipe before {arguments[0]} (`scalednl train --list` lists them), or give "
+            f"both --data and --model: {' and '.join(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} missing"
+        )
+    default = TrainArguments(custom_recipe("cifar10", "preresnet20"))
+    return _with_options(default, arguments, "scalednl train")
 
 
 def _train(parsed: TrainArguments) -> None:
@@ -94,7 +120,7 @@ def _train(parsed: TrainArguments) -> None:
         parsed = replace(parsed, experiment=with_images(parsed.experiment, parsed.root))
     out = parsed.out or _default_folder(parsed.experiment)
     with lasting_output():
-        _finish(_run(parsed, out), out)
+        _finish(_run(parsed, out), out, parsed.experiment)
 
 
 def _parse(name: str, rest: list[str]) -> TrainArguments:
@@ -112,8 +138,12 @@ def _parse(name: str, rest: list[str]) -> TrainArguments:
         )
     else:
         default = TrainArguments(find_recipe(name))
+    return _with_options(default, rest, f"scalednl train {name}")
+
+
+def _with_options(default: TrainArguments, options: list[str], prog: str) -> TrainArguments:
     try:
-        found = tyro.cli(TrainArguments, default=default, args=rest, prog=f"scalednl train {name}")
+        found = tyro.cli(TrainArguments, default=default, args=options, prog=prog)
     except ValueError as error:
         raise UsageError(str(error)) from error
     experiment = found.experiment
@@ -146,16 +176,26 @@ def _as_before(folder: "RunFolder") -> TrainArguments:
 def _default_folder(experiment: Experiment) -> Path:
     """runs/RECIPE-seedN, with letters of the digest if an option differs from the recipe.
 
-    Of a training on images of the user's own, runs/RECIPE-on-FOLDER-seedN and those letters.
+    Without a recipe, data, network and attention take its place. Images of the user's own are part
+    of the name.
     """
-    from scalednl.lab.recipes import recipes
+    from scalednl.lab.recipes import CUSTOM, PLAIN, recipes
 
     usual = recipes().get(experiment.recipe)
-    images = f"-on-{short_name(experiment.data)}" if is_folder(experiment.data) else ""
-    name = f"{Path(experiment.recipe).name}{images}-seed{experiment.seed}"
+    images = short_name(experiment.data) if is_folder(experiment.data) else ""
+    stem = Path(experiment.recipe).name + (f"-on-{images}" if images else "")
+    if experiment.recipe == CUSTOM:
+        attention = experiment.block.attention if experiment.blocks else PLAIN
+        stem = "-".join(map(_safe, (images or experiment.data, experiment.model, attention)))
+    name = f"{stem}-seed{experiment.seed}"
     if usual is None or replace(usual, seed=experiment.seed) != experiment:
         name += f"-{experiment.digest[:6]}"
     return Path("runs") / name
+
+
+def _safe(text: str) -> str:
+    """Letters that every file system takes; of a path, its last part."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", Path(text).name)[-40:].strip("._") or "own"
 
 
 def _run(parsed: TrainArguments, out: Path) -> "Outcome":
@@ -181,14 +221,15 @@ def _run(parsed: TrainArguments, out: Path) -> "Outcome":
             sys.exit(1)
 
 
-def _finish(outcome: "Outcome", out: Path) -> None:
+def _finish(outcome: "Outcome", out: Path, experiment: Experiment) -> None:
     from scalednl.lab.training.devices import is_first_process
     from scalednl.lab.training.run_writer import summary
 
     if is_first_process():
         emit(f"{out}: {summary(outcome.result)}")
         if outcome.status == "interrupted":
-            emit(f"Resume with: scalednl train {shlex.quote(str(out))}")
+            code = (word for path in files_of(experiment.code) for word in ("--code", str(path)))
+            emit(f"Resume with: scalednl train {shlex.join([str(out), *code])}")
     if outcome.status == "interrupted":
         sys.exit(128 + outcome.signal if is_first_process() else 0)
 

@@ -10,7 +10,7 @@ import msgspec
 import tyro
 
 from scalednl.attentions import ATTENTIONS, declare_attention
-from scalednl.config import BlockConfig, StackConfig
+from scalednl.config import TIMM, BlockConfig, StackConfig, is_foreign
 from scalednl.errors import CommandError, UsageError
 from scalednl.lab.config.data_sets import DataFacts, find_data_set
 from scalednl.lab.config.folder import FolderConfig, folder_path, is_folder
@@ -53,14 +53,18 @@ class Experiment:
     data: str = "cifar10"
     """A name of `scalednl data list`, or folder:PATH for images of your own"""
     model: str = "preresnet56"
+    """A network of the paper, timm:NAME, or FILE.py:FUNCTION"""
     block: BlockConfig = field(default_factory=BlockConfig)
     """Options of the non-local blocks"""
     blocks: int = 3
     """How many blocks, back to back; 0 is the plain network"""
     stage: int = 2
     """Before the last residual block of which stage they go, counted from 1"""
+    at: tuple[str, ...] = ()
+    """Modules behind which blocks go in a network that is not the paper's, such as layer2"""
     position: bool | None = None
-    """The fixed position encoding before the stack; None: on if there are blocks"""
+    """The fixed position encoding before the stack; None: on if there are blocks, but off in
+    networks that are not the paper's"""
     dropout: float = 0.0
     """Share of numbers dropped between the convolutions of basic residual blocks"""
     epochs: int = 164
@@ -123,11 +127,33 @@ class Experiment:
             raise UsageError(
                 f"--accumulate must be at most --batch {self.batch}, got {self.accumulate}"
             )
+        self._check_place()
         if self.weights is not None and not self.finetune:
             raise UsageError(
                 f"--weights {self.weights} is for fine-tuning: add --finetune, or take a recipe "
                 "whose name ends in -finetune"
             )
+
+    def _check_place(self) -> None:
+        """Raise if an option says where blocks go in another kind of network."""
+        if not is_foreign(self.model):
+            if self.at:
+                raise UsageError(
+                    f"--at {' '.join(self.at)} is for networks that are not the paper's: use "
+                    f"--stage with {self.model}"
+                )
+            return
+        if self.stage != 2:
+            raise UsageError(
+                f"--stage {self.stage} is for the paper's networks: name modules of {self.model} "
+                "with --at"
+            )
+        if self.dropout:
+            raise UsageError(
+                f"--dropout {self.dropout} is for the paper's networks: {self.model} has its own"
+            )
+        if self.at and not self.blocks and not self.position:
+            raise UsageError(f"--at {' '.join(self.at)} needs blocks: leave it out, or --blocks 0")
 
     def is_tested_after(self, epoch: int) -> bool:
         """Whether the network is tested after an epoch, counted from 0."""
@@ -149,9 +175,10 @@ class Experiment:
             del values["dropout"]
         if self.precision == "fp32":
             del values["precision"]
-        values["code"] = list(self.code)
-        if not self.code:
-            del values["code"]
+        for name in ("code", "at"):
+            values[name] = list(getattr(self, name))
+            if not values[name]:
+                del values[name]
         return values
 
     @classmethod
@@ -180,13 +207,12 @@ class Experiment:
     @property
     def own_names(self) -> tuple[str, ...]:
         """The attention and the network, where they come from a file of the user's own."""
-        attention = self.block.attention
-        own = self.blocks > 0 and ATTENTIONS[attention].form == "own"
-        file, _, function = self.model.partition(":")
-        return (
-            *([attention] if own else []),
-            *([self.model] if function and file != "timm" else []),
-        )
+        names = {
+            self.block.attention: self.blocks > 0
+            and ATTENTIONS[self.block.attention].form == "own",
+            self.model: is_foreign(self.model) and not self.model.startswith(TIMM),
+        }
+        return tuple(name for name, is_own in names.items() if is_own)
 
     @property
     def digest(self) -> str:
@@ -209,8 +235,7 @@ class Experiment:
             del values["milestones"]
         if not self.recalibrate:
             del values["recalibrate"]
-        if self.position is None:
-            values["position"] = self.blocks > 0
+        values["position"] = self.has_position
         # Cells count the number of blocks and their stage where the first records have them.
         values["block"] |= {name: values.pop(name) for name in MOVED}
         if self.blocks == 0:
@@ -238,6 +263,12 @@ class Experiment:
         if is_folder(self.data) and self.folder.found is not None:
             values["data"], values["folder"]["found"] = "folder", self.folder.found.content
         return values
+
+    @property
+    def has_position(self) -> bool:
+        """Whether the position encoding comes before the stack."""
+        usual = self.blocks > 0 and not is_foreign(self.model)
+        return usual if self.position is None else self.position
 
     @property
     def stack(self) -> StackConfig:

@@ -50,11 +50,11 @@ class Job:
     """Test images on which the attention of the finished run is recorded; 0: it is not"""
     command: tuple[str, ...] = ("scalednl",)
     """The command that was typed, for the records"""
-    code: tuple[str, ...] = ()
-    """Files of the user's own that were named with the command"""
     environment: dict[str, str] = field(default_factory=dict)
     patience: float = 2.0
     """Seconds to wait for another process that trains in the folder"""
+    code: tuple[str, ...] = ()
+    """Files of the user's own that were named to the sweep, which the worker executes too"""
 
     @classmethod
     def of(
@@ -69,7 +69,7 @@ class Job:
             None if root is None else str(root),
             attention,
             tuple(sys.argv),
-            tuple(map(str, loaded_files())),
+            code=tuple(map(str, loaded_files())),
         )
 
 

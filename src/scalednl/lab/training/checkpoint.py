@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from scalednl.errors import CommandError
 from scalednl.files import FULL, flush, flush_folder, read_bytes, sha256_of, write_text
 from scalednl.models.checkpoint_file import check_claims
-from scalednl.models.residual import ResidualNetwork
 from scalednl.models.weights import read_weights, save_model
 
 SCHEMA = 1
@@ -48,7 +47,7 @@ class Checkpoint:
     state: dict[str, Any]
 
 
-def save_checkpoint(folder: Path, step: int, model: ResidualNetwork, state: dict[str, Any]) -> None:
+def save_checkpoint(folder: Path, step: int, model: nn.Module, state: dict[str, Any]) -> None:
     """Write a checkpoint of a step, and then remove all but the last two."""
     target, building = folder / f"{step:08}", folder / f".{step:08}.part"
     replaced = folder / f".{step:08}{REPLACED}"

@@ -11,8 +11,9 @@ import msgspec
 import torch
 import torch.nn.functional as F
 from lightning_fabric import Fabric
-from torch import Tensor
+from torch import Tensor, nn
 
+from scalednl.config import is_foreign
 from scalednl.errors import CommandError
 from scalednl.lab.config import Experiment
 from scalednl.lab.data import ImageData
@@ -25,8 +26,7 @@ from scalednl.lab.training.display import Display
 from scalednl.lab.training.evaluate import Evaluation, evaluate, sum_over_ranks, test_batches
 from scalednl.lab.training.recalibrate import recalibrated
 from scalednl.lab.training.schedule import learning_rate
-from scalednl.lab.training.setup import train_crop
-from scalednl.models.residual import ResidualNetwork
+from scalednl.lab.training.setup import seed_random_numbers, train_crop
 
 GPU_STEPS = 50
 """Steps between two readings of the loss, because reading it waits for the GPU"""
@@ -81,7 +81,7 @@ class Trainer:
         self,
         experiment: Experiment,
         data: ImageData,
-        network: ResidualNetwork,
+        network: nn.Module,
         fabric: Fabric,
         *,
         compiled: bool = False,
@@ -190,10 +190,10 @@ class Trainer:
         rate = learning_rate(self.experiment, self.state.epoch, self.state.step, len(self.batches))
         for group in self._optimizer.param_groups:
             group["lr"] = rate
-        if self.experiment.dropout:
+        if self.experiment.dropout or is_foreign(self.experiment.model):
             # What is dropped depends on the step alone, so that a resumed run drops the same.
             place = self.state.epoch, self.state.step, self.fabric.global_rank
-            torch.manual_seed(derive_seed(self.experiment.seed, "dropout", *place))
+            seed_random_numbers(derive_seed(self.experiment.seed, "dropout", *place))
         # The mean over the complete batch, whatever share of it this rank has; averaging gradients
         # over ranks divides by their number.
         factor = self.fabric.world_size / batch.count

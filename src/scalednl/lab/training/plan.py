@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from scalednl.errors import UsageError
 from scalednl.lab.config import Experiment, RunSettings
@@ -17,12 +17,14 @@ from scalednl.lab.training.devices import make_fabric
 from scalednl.lab.training.loop import Trainer
 from scalednl.lab.training.setup import (
     check_batch,
+    example_images,
     experiment_data,
     initial_model,
     load_pretrained,
+    try_step,
 )
+from scalednl.lab.user_code import check_code
 from scalednl.models.probe import evaluating
-from scalednl.models.residual import ResidualNetwork
 
 PROBE_SECONDS = 5.0
 
@@ -68,8 +70,11 @@ def plan_run(experiment: Experiment, settings: RunSettings, root: Path | None = 
         raise UsageError("--dry-run plans for one device: leave out --devices")
     use_threads(settings.threads)
     data = experiment_data(experiment, root)
-    network = initial_model(experiment, len(data.class_names))
+    check_code(experiment.code)
+    images = example_images(experiment, data)
+    network = initial_model(experiment, len(data.class_names), images)
     check_batch(experiment, data, world=1)
+    try_step(network, experiment, data, world=1)
     if experiment.finetune:
         load_pretrained(network, experiment)
     return _measure(Trainer(experiment, data, network, make_fabric(settings)), data)
@@ -97,7 +102,7 @@ def _measure(trainer: Trainer, data: ImageData) -> RunPlan:
     )
 
 
-def _forward(network: ResidualNetwork, image: Tensor) -> int:
+def _forward(network: nn.Module, image: Tensor) -> int:
     """Multiply-adds of one forward pass in evaluation mode."""
     with evaluating(network), torch.no_grad():
         return multiply_adds(lambda: network(image))

@@ -23,9 +23,11 @@ from scalednl.lab.training.loop import Trainer
 from scalednl.lab.training.run_writer import RunWriter
 from scalednl.lab.training.setup import (
     check_batch,
+    example_images,
     experiment_data,
     initial_model,
     load_pretrained,
+    try_step,
 )
 from scalednl.lab.user_code import check_code
 
@@ -64,11 +66,13 @@ def run(
     use_threads(settings.threads)
     # Whatever cannot work fails here, before anything is written.
     data = experiment_data(experiment, root)
-    network = initial_model(experiment, len(data.class_names))
+    images = example_images(experiment, data)
+    network = initial_model(experiment, len(data.class_names), images)
     if experiment.finetune and not has_checkpoint(folder.checkpoints):
         load_pretrained(network, experiment)
     fabric = make_fabric(settings, experiment.precision)
     check_batch(experiment, data, fabric.world_size)
+    try_step(network, experiment, data, fabric.world_size)
     with ExitStack() as held:
         held.enter_context(lasting_output())
         stop = held.enter_context(watching_signals(NOTICE if is_first_process() else b""))

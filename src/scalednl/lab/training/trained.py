@@ -6,6 +6,8 @@ A source is a run directory, a weights file, or the name of a network that comes
 from dataclasses import replace
 from pathlib import Path
 
+from torch import nn
+
 from scalednl.errors import CommandError, UsageError
 from scalednl.files import sha256_of
 from scalednl.lab.config import Experiment, FolderConfig
@@ -16,8 +18,7 @@ from scalednl.lab.records.run import RunFolder
 from scalednl.lab.training.checkpoint import newest_weights
 from scalednl.lab.user_code import check_code
 from scalednl.models import published
-from scalednl.models.registry import create_model
-from scalednl.models.residual import ResidualNetwork
+from scalednl.models.foreign_network import config_of, make_network
 from scalednl.models.weights import load_model
 
 
@@ -110,7 +111,7 @@ def _check_weights(run: RunFolder) -> None:
         )
 
 
-def source_model(source: Path) -> ResidualNetwork:
+def source_model(source: Path) -> nn.Module:
     """The network of a source."""
     folder = source_folder(source)
     if folder.exists():
@@ -121,31 +122,30 @@ def source_model(source: Path) -> ResidualNetwork:
         raise CommandError(str(error)) from error
 
 
-def with_reference_pixels(model: ResidualNetwork, pixels: int) -> ResidualNetwork:
+def with_reference_pixels(model: nn.Module, pixels: int) -> nn.Module:
     """The same network with blocks whose branch does not grow with the size of the map.
 
     `pixels` is the number of keys at which they compute what they computed before.
     """
-    config = model.config
-    assert config is not None
-    if config.blocks is None or not config.blocks.count:
+    config = config_of(model)
+    if config is None or config.blocks is None or not config.count:
         raise UsageError("--reference-pixels is an option of blocks, and the network has none")
     try:
         block = replace(config.blocks.block, reference_pixels=pixels)
     except ValueError as error:
         raise UsageError(str(error)) from error
-    blocks = replace(config.blocks, block=block)
-    other = create_model(config.name, config.num_classes, blocks, config.position, config.dropout)
+    other = make_network(replace(config, blocks=replace(config.blocks, block=block)))
     other.load_state_dict(model.state_dict())
     return other.eval()
 
 
-def check_classes(source: Path, model: ResidualNetwork, data: ImageData) -> None:
+def check_classes(source: Path, model: nn.Module, data: ImageData) -> None:
     """Raise unless a network has as many classes as the data."""
-    assert model.config is not None
-    if model.config.num_classes != len(data.class_names):
+    config = config_of(model)
+    assert config is not None
+    if config.num_classes != len(data.class_names):
         raise CommandError(
-            f"{source} was trained on {model.config.num_classes} classes, but {data.name} has "
+            f"{source} was trained on {config.num_classes} classes, but {data.name} has "
             f"{len(data.class_names)}"
         )
     names = recorded_classes(source)
