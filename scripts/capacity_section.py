@@ -99,7 +99,8 @@ def _curves(plan: CapacityPlan, errors: Errors, readout: Readout, width: int) ->
         (math.log2(pairs), expected_error_pct(plan.task.keys, pairs, width, readout))
         for pairs in plan.pairs
     ]
-    return [*found, Curve(EXPECTED, "grey", theory)]
+    # First, so that what was measured is drawn over it.
+    return [Curve(EXPECTED, "grey", theory), *found]
 
 
 def held_table(plan: CapacityPlan, errors: Errors) -> str:

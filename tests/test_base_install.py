@@ -96,7 +96,7 @@ for name in scalednl.list_weights():
 try:
     scalednl.load_model("no-such-network")
 except ValueError as error:
-    assert "no-such-network is neither a file nor weights that come with" in str(error)
+    assert "no-such-network does not exist, and scalednl has no weights of" in str(error)
 else:
     raise AssertionError("a network of no name")
 assert not any(name.startswith("scalednl.lab") for name in sys.modules)

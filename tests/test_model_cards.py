@@ -176,7 +176,7 @@ def test_commands_take_names(
     code, said = call_scalednl(monkeypatch, capsys, "eval", "some-nat")
     assert (code, said) == (
         1,
-        "scalednl: some-nat is neither a file nor weights that come with scalednl; did you mean "
+        "scalednl: some-nat does not exist, and scalednl has no weights of that name; did you mean "
         "'some-net'?\n",
     )
     code, said = call_scalednl(monkeypatch, capsys, "export", "some-nat", "x.onnx")

@@ -16,6 +16,7 @@ from scalednl.lab.console import (
     emit,
     lasting_output,
     short_bytes,
+    speed_words,
     table_text,
     track,
 )
@@ -60,6 +61,13 @@ def test_durations(seconds: float, shown: str) -> None:
 def test_counts(count: int, shown: str) -> None:
     """One thing is singular."""
     assert counted(count, "run") == shown
+
+
+def test_speeds() -> None:
+    """Slow ones have a decimal."""
+    assert [speed_words(v) for v in (0.6, 9.94, 12.3, 1234)] == [
+        *("0.6 images/s", "9.9 images/s", "12 images/s", "1,234 images/s")
+    ]
 
 
 def test_numbers_stand_right_and_words_left() -> None:

@@ -33,8 +33,8 @@ def find_weights(source: str | Path) -> Path:
     if (FOLDER / path).is_dir():
         raise ValueError(f"{FOLDER / path} has lost its {FILE}: install scalednl again")
     hint = suggestion(path, names) or _listed(names)
-    raise ValueError(f"{source} is neither a file nor weights that come with scalednl{hint}")
+    raise ValueError(f"{source} does not exist, and scalednl has no weights of that name{hint}")
 
 
 def _listed(names: list[str]) -> str:
-    return f": there are {', '.join(names)}" if names else ": this version has none"
+    return f": there are {', '.join(names)}" if names else ": it comes with none"

@@ -464,7 +464,9 @@ def test_fine_tuning_an_unfinished_run_warns(
         _interrupt_after(patch, 2, signal.SIGTERM)
         _run(tmp_path / "pretrain", small(blocks=0, epochs=1))
     tuned = small(finetune=True, weights=str(tmp_path / "pretrain"), epochs=1)
-    with pytest.warns(UserWarning, match="pretrain has not finished: .* its checkpoint 00000002"):
+    with pytest.warns(
+        UserWarning, match=r"pretrain has no final weights: .* its checkpoint 00000002"
+    ):
         _run(tmp_path / "tuned", tuned)
 
 

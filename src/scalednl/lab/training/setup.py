@@ -152,10 +152,10 @@ def pretrained_file(experiment: Experiment) -> Path:
         )
     path = Path(experiment.weights)
     folder, found = source_folder(path), weights_file(path)
-    result = folder.read_result() if folder.exists() else None
-    if folder.exists() and (result is None or result.status != "finished"):
+    if folder.exists() and found != folder.weights:
         warnings.warn(
-            f"{path} has not finished: fine-tuning starts from its checkpoint {found.parent.name}",
+            f"{path} has no final weights: fine-tuning starts from its checkpoint "
+            f"{found.parent.name}; has it finished?",
             stacklevel=3,
         )
     return found
