@@ -94,9 +94,9 @@ def test_nothing_of_overlays_is_cut_or_overlaps(panel: MapPanel, heads: int, que
     places = tuple((row, 3) for row in range(queries))
     long = replace(panel, title="a-run-of-a-long-name-" * 5, heads=panel.heads[:heads])
     figure = draw_overlays([replace(long, queries=places), replace(panel, queries=places)])
-    renderer = FigureCanvasAgg(figure).get_renderer()
+    FigureCanvasAgg(figure).draw()
     texts = [*figure.texts, *(text for axes in figure.axes for text in axes.texts)]
-    boxes = [text.get_window_extent(renderer) for text in texts]
+    boxes = [text.get_window_extent() for text in texts]
     for box in boxes:
         assert box.x0 >= 0
         assert box.y0 >= 0

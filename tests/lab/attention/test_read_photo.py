@@ -76,7 +76,7 @@ def test_what_is_transparent_is_put_on_white(tmp_path: Path) -> None:
 def test_animations_show_their_first_frame(tmp_path: Path, suffix: str) -> None:
     """The first of several frames, and a note that says so."""
     frames = [Image.new("RGB", (4, 3), colour) for colour in ("#ff0000", "#0000ff", "#00ff00")]
-    options = {"lossless": True} if suffix == "webp" else {}
+    options: dict[str, Any] = {"lossless": True} if suffix == "webp" else {}
     path = tmp_path / f"frames.{suffix}"
     frames[0].save(path, save_all=True, append_images=frames[1:], **options)
     photo = read_photo(path)
