@@ -15,8 +15,10 @@ from scalednl.lab.data.splits import Bytes
 
 FORMATS = ("PNG", "JPEG", "WEBP", "TIFF", "BMP", "GIF")
 """Others are not tried: Pillow starts Ghostscript for an EPS file, whatever its name"""
-LARGEST = 120_000_000
-"""Pixels of the largest photo that is decoded: telephones take 108 million"""
+LARGEST = 50_000_000
+"""Pixels of the largest picture that is decoded"""
+LARGEST_JPEG = 120_000_000
+"""Of a JPEG, which is decoded at a part of its size: telephones take 108 million"""
 LARGEST_FILE = 64 << 20
 """Bytes"""
 KEPT_SIDE = 2048
@@ -67,13 +69,15 @@ def read_photo(path: Path) -> Photo:
         raise UsageError(f"--image {path} does not exist") from None
     except CommandError as error:
         raise UsageError(f"--image {error}") from None
+    limit = LARGEST
     try:
         with warnings.catch_warnings():
             # Odd metadata does not matter; a picture that claims to be huge is refused below.
             warnings.simplefilter("ignore")
             with Image.open(io.BytesIO(content), formats=FORMATS) as image:
                 size = f"{image.size[0]} x {image.size[1]}"
-                small = image.size[0] * image.size[1] <= LARGEST
+                limit = LARGEST_JPEG if image.format == "JPEG" else LARGEST
+                small = image.size[0] * image.size[1] <= limit
                 photo = _decoded(image) if small else None
     except Image.DecompressionBombError as error:
         claimed = re.search(r"\d+(?= pixels)", str(error))
@@ -83,7 +87,7 @@ def read_photo(path: Path) -> Photo:
         kind = "is a HEIC or AVIF photo" if HEIF.match(content) else "is not a valid picture"
         raise UsageError(f"--image {path} {kind}: use a PNG or JPEG") from error
     if photo is None:
-        raise UsageError(f"--image {path} has {size} pixels (limit {LARGEST:,}): make it smaller")
+        raise UsageError(f"--image {path} has {size} pixels (limit {limit:,}): make it smaller")
     return photo
 
 
@@ -141,7 +145,9 @@ def _plain(image: Image.Image) -> Image.Image:
     """The picture in 8-bit RGB or RGBA."""
     if image.mode in WIDE:
         image = _eight_bits(image)
-    return image.convert("RGBA" if _is_clear(image) else "RGB")
+    mode = "RGBA" if _is_clear(image) else "RGB"
+    # Converting to the same mode would copy it.
+    return image if image.mode == mode else image.convert(mode)
 
 
 def _reduced(image: Image.Image) -> Image.Image:
