@@ -52,9 +52,9 @@ def test_readers_see_more_than_the_network(tmp_path: Path) -> None:
 def test_too_many_pixels_for_a_network(tmp_path: Path) -> None:
     """The sentence names the largest size that would work, and that works."""
     path = _photo(tmp_path, 400, 300)
-    with pytest.raises(UsageError, match=r"would be 4000 x 3000 .* use --resize 865 or less"):
+    with pytest.raises(UsageError, match=r"would be 4000 x 3000 .* use --resize 432 or less"):
         photo_picture(path, 0, PhotoSize(3000, forced=True))
-    assert photo_picture(path, 0, PhotoSize(865, forced=True)).pixels.shape == (865, 1153, 3)
+    assert photo_picture(path, 0, PhotoSize(432, forced=True)).pixels.shape == (432, 576, 3)
 
 
 def test_names_that_are_no_text(tmp_path: Path) -> None:

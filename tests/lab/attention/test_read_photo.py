@@ -76,7 +76,7 @@ def test_what_is_transparent_is_put_on_white(tmp_path: Path) -> None:
 def test_animations_show_their_first_frame(tmp_path: Path, suffix: str) -> None:
     """The first of several frames, and a note that says so."""
     frames = [Image.new("RGB", (4, 3), colour) for colour in ("#ff0000", "#0000ff", "#00ff00")]
-    options = {"lossless": True} if suffix == "webp" else {}
+    options: dict[str, Any] = {"lossless": True} if suffix == "webp" else {}
     path = tmp_path / f"frames.{suffix}"
     frames[0].save(path, save_all=True, append_images=frames[1:], **options)
     photo = read_photo(path)
@@ -123,10 +123,14 @@ def test_what_is_no_picture(tmp_path: Path, name: str, content: Any, said: str) 
 
 
 def test_a_picture_that_is_too_large(tmp_path: Path) -> None:
-    """One of many pixels is refused by its size, before it is decoded."""
-    path = _saved(tmp_path / "large.png", Image.new("1", (16000, 10000)))
-    with pytest.raises(UsageError, match=r"16000 x 10000 pixels \(limit 120,000,000\)"):
-        read_photo(path)
+    """One of many pixels is refused by its size, before it is decoded; a JPEG may have more."""
+    large = Image.new("1", (10000, 6000))
+    with pytest.raises(UsageError, match=r"10000 x 6000 pixels \(limit 50,000,000\)"):
+        read_photo(_saved(tmp_path / "large.png", large))
+    photo = read_photo(_saved(tmp_path / "large.jpg", large))
+    assert (photo.size, photo.pixels.shape) == ((6000, 10000), (1229, 2048, 3))
+    with pytest.raises(UsageError, match=r"16000 x 8000 pixels \(limit 120,000,000\)"):
+        read_photo(_saved(tmp_path / "larger.jpg", Image.new("1", (16000, 8000))))
 
 
 def test_pictures_are_recognised_by_their_content(tmp_path: Path) -> None:

@@ -112,13 +112,13 @@ def test_photos_of_several_sizes_are_explored(tmp_path: Path) -> None:
     write_record(source, observed, score(source), tmp_path / "out")
     record = read_attention(tmp_path / "out")
     assert record is not None
-    for photo, size, seen, observation in zip(
+    for shown, size, seen, observation in zip(
         record.photos, ((32, 64), (48, 24)), ((16, 32), (32, 16)), observed, strict=True
     ):
-        assert (photo.height, photo.width) == size
-        assert (photo.seen_height, photo.seen_width) == seen
-        assert photo.classes[0].name == observation.predicted
-        shares = [found.probability for found in photo.classes]
+        assert (shown.height, shown.width) == size
+        assert (shown.seen_height, shown.seen_width) == seen
+        assert shown.classes[0].name == observation.predicted
+        shares = [found.probability for found in shown.classes]
         assert shares == sorted(shares, reverse=True)
         assert sum(shares) == pytest.approx(1)
     images = record.explorer.images

@@ -54,7 +54,10 @@ def test_photos_have_the_size_of_the_training_images(tmp_path: Path) -> None:
     shown = "shown to the network as"
     trained = "because it was trained on"
     assert _note(run, photo).startswith(f"{shown} 21 x 16 pixels, {trained} 16 x 16")
-    assert _note(run, photo, resize=60) == f"{shown} 80 x 60 pixels"
+    warned = f"{shown} 80 x 60 pixels, but it was trained on 16 x 16: its classes may mean little"
+    assert _note(run, photo, resize=60) == warned
+    assert _note(run, photo, resize=16) == f"{shown} 21 x 16 pixels"
+    assert _note(weights, photo, resize=60) == f"{shown} 80 x 60 pixels"
     assert _note(weights, photo).startswith(f"{shown} 43 x 32 pixels, as CIFAR-10 has")
     assert _note(weights, photo, data="tiny-imagenet").startswith(f"{shown} 75 x 56 pixels")
     with pytest.raises(UsageError, match="--resize must be at least 8, got 4"):

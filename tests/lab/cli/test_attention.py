@@ -119,7 +119,7 @@ def test_a_photo_has_classes_and_a_page(run: Path, tmp_path: Path, call: Call) -
         (["PHOTO", "--image", "PHOTO"], 2, "photo.png is a picture, not a network"),
         (["RUN", "--resize", "32"], 2, "--resize 32 is for photos: add --image PHOTO"),
         (["RUN", "--image", "PHOTO", "--resize", "0"], 2, "--resize must be at least 8, got 0"),
-        (["RUN", "--image", "PHOTO", "--resize", "9999"], 2, "use --resize 773 or less"),
+        (["RUN", "--image", "PHOTO", "--resize", "9999"], 2, "use --resize 386 or less"),
     ],
 )
 def test_mistakes_are_sentences(

@@ -90,7 +90,9 @@ def draw_maps(panels: Sequence[MapPanel]) -> Figure:
         for column, panel in enumerate(panels):
             head = panel.heads[0]
             values = shrunk(panel.seen.map(0, head))
-            grid[0, column].set_title(f"{panel.title}\n{panel.about}, head {head}")
+            # Wider than the axes and narrower than their column.
+            title = textwrap.fill(panel.title, 40)
+            grid[0, column].set_title(f"{title}\n{panel.about}, head {head}")
             for row, colours in enumerate(COLOURS):
                 axes, (low, high) = grid[row, column], colour_range(values, colours)
                 keys, queries = panel.seen.factors.keys, panel.seen.factors.queries
@@ -251,7 +253,8 @@ def _caption(axes: Axes, text: str) -> None:
 
 
 def _short(value: float) -> str:
-    return f"{value:.2g}".replace("-", "\N{MINUS SIGN}")
+    """Two digits that count, without an exponent where numbers are not extreme."""
+    return f"{float(f'{value:.2g}'):g}".replace("-", "\N{MINUS SIGN}")
 
 
 def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:

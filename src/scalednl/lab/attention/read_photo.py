@@ -14,8 +14,10 @@ from scalednl.files import read_bytes
 from scalednl.lab.data.image_file import FORMATS, WIDE, in_eight_bits, is_clear, on_white
 from scalednl.lab.data.splits import Bytes
 
-LARGEST = 120_000_000
-"""Pixels of the largest photo that is decoded: telephones take 108 million"""
+LARGEST = 50_000_000
+"""Pixels of the largest picture that is decoded"""
+LARGEST_JPEG = 120_000_000
+"""Of a JPEG, which is decoded at a part of its size: telephones take 108 million"""
 LARGEST_FILE = 64 << 20
 """Bytes"""
 KEPT_SIDE = 2048
@@ -62,13 +64,15 @@ def read_photo(path: Path) -> Photo:
         raise UsageError(f"--image {path} does not exist") from None
     except CommandError as error:
         raise UsageError(f"--image {error}") from None
+    limit = LARGEST
     try:
         with warnings.catch_warnings():
             # Odd metadata does not matter; a picture that claims to be huge is refused below.
             warnings.simplefilter("ignore")
             with Image.open(io.BytesIO(content), formats=FORMATS) as image:
                 size = f"{image.size[0]} x {image.size[1]}"
-                small = image.size[0] * image.size[1] <= LARGEST
+                limit = LARGEST_JPEG if image.format == "JPEG" else LARGEST
+                small = image.size[0] * image.size[1] <= limit
                 photo = _decoded(image) if small else None
     except Image.DecompressionBombError as error:
         claimed = re.search(r"\d+(?= pixels)", str(error))
@@ -78,7 +82,7 @@ def read_photo(path: Path) -> Photo:
         kind = "is a HEIC or AVIF photo" if HEIF.match(content) else "is not a valid picture"
         raise UsageError(f"--image {path} {kind}: use a PNG or JPEG") from error
     if photo is None:
-        raise UsageError(f"--image {path} has {size} pixels (limit {LARGEST:,}): make it smaller")
+        raise UsageError(f"--image {path} has {size} pixels (limit {limit:,}): make it smaller")
     return photo
 
 

@@ -120,7 +120,7 @@ def open_source(
     info = info or (experiment.facts if experiment else DATA_SETS[DEFAULT_NORMALISATION])
     if photos:
         names = _photo_classes(experiment, info.class_names or recorded_classes(path), model)
-        size = PhotoSize(resize, forced=True) if resize else _training_size(experiment, info)
+        size = _photo_size(experiment, info, resize)
         pictures = [photo_picture(photo, index, size) for index, photo in enumerate(photos)]
         return NetworkSource(path, model, experiment, info, names, pictures, None, None)
     assert experiment is not None
@@ -176,15 +176,19 @@ def _test_pictures(experiment: Experiment, data: ImageData) -> list[Picture]:
     ]
 
 
-def _training_size(experiment: Experiment | None, info: DataFacts) -> PhotoSize:
-    """The size of the images that a network was trained on; CIFAR-10's if these are unknown."""
+def _photo_size(experiment: Experiment | None, info: DataFacts, resize: int | None) -> PhotoSize:
+    """The size asked for, else that of the training images; CIFAR-10's if these are unknown."""
+    made = experiment.generated if experiment else None
+    height, width = (made.height, made.width) if made else (info.input_side,) * 2
+    shorter = min(height, width)
+    if resize is not None:
+        other = experiment is not None and resize != shorter
+        warning = f"but it was trained on {width} x {height}: its classes may mean little"
+        return PhotoSize(resize, forced=True, reason=warning if other else "")
+    reason = f"because it was trained on {width} x {height} (`--resize N` changes that)"
     if experiment is None:
         reason = f"as {info.words} has: the file does not name its data set, `--data NAME` does"
-        return PhotoSize(info.input_side, forced=False, reason=reason)
-    made = experiment.generated
-    height, width = (made.height, made.width) if made else (info.input_side,) * 2
-    reason = f"because it was trained on {width} x {height} (`--resize N` changes that)"
-    return PhotoSize(min(height, width), forced=False, reason=reason)
+    return PhotoSize(shorter, forced=False, reason=reason)
 
 
 def _photo_classes(

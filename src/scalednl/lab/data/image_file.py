@@ -134,7 +134,9 @@ def in_eight_bits(image: Image.Image) -> Image.Image:
     """The image in RGB or RGBA."""
     if image.mode in WIDE:
         image = _grey_of_eight_bits(image)
-    return image.convert("RGBA" if is_clear(image) else "RGB")
+    mode = "RGBA" if is_clear(image) else "RGB"
+    # Converting to the same mode would copy it.
+    return image if image.mode == mode else image.convert(mode)
 
 
 def on_white(image: Image.Image) -> Image.Image:
