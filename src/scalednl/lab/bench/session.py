@@ -70,8 +70,8 @@ class Session:
         """Write the record and its charts if a folder was given, and report how long it took."""
         if record.waited is not None and record.is_disturbed:
             self._warn(
-                f"The machine was busy: threads of this process waited for a core "
-                f"{record.waited:.0%} of the time. These times are not reliable and decide no claim."
+                "The machine was busy: threads of this process waited for a core "
+                f"{record.waited:.0%} of the time. These times decide no claim."
             )
         folder = self.options.out
         if folder is None:
