@@ -53,6 +53,7 @@ def test_tables_have_the_numbers(tmp_path: Path) -> None:
     assert row.split(" | ")[3:7] == ["scaled", "", "21.17 ± 1.26 (n=3)", ""]
     paper = next(line for line in text.splitlines() if line.startswith("| paper | CIFAR-10 |"))
     assert "| 5.73" in paper
+    assert "A part of the table at the scale smoke: 1 of 6 trainings have a result." in text
     assert "| bad | config.json is damaged" in text.partition("## Runs left out")[2]
 
 

@@ -112,6 +112,16 @@ def test_generally_is_pooled_over_rows(tmp_path: Path) -> None:
     assert [row.n for row in found.rows] == [6, 4]
 
 
+def test_a_part_of_the_rows_is_named_as_one(tmp_path: Path) -> None:
+    """A verdict from one data set of several says on how many of its rows it rests."""
+    name = "scaled-beats-softmax"
+    rows = len(find_claim(name).distinct_rows(SCALES["lite"]))
+    for row in range(rows):
+        write_contrast(tmp_path, name, 2.0, 6, row=row)
+        part = f"{row + 1} of {rows} rows" if row + 1 < rows else f"{rows} rows"
+        assert f" over 6 seeds, {part}; judged" in verdict_on(tmp_path, name).why
+
+
 @pytest.mark.parametrize(
     ("diverged", "n", "scale", "answer"),
     [

@@ -180,3 +180,23 @@ def test_a_cluster_too_small(tmp_path: Path) -> None:
             UsageError, match=r"--cpus must be at most .* what this machine has, got 1000"
         ):
             engine._check_size()
+
+
+@pytest.mark.parametrize(
+    ("mode", "advice"),
+    [("", "set RAY_AUTH_MODE=token"), ("token", "must have the cluster's token, in ~/.ray/auth_t")],
+)
+def test_a_cluster_that_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, advice: str
+) -> None:
+    """The sentence has its address, and what to do about the token."""
+    monkeypatch.setenv("RAY_AUTH_MODE", mode)
+    with closing(RayEngine(tmp_path)) as engine:
+
+        def refuse(**_: object) -> None:
+            raise ConnectionError("nobody there")
+
+        monkeypatch.setattr(engine._ray, "init", refuse)
+        with pytest.raises(CommandError, match="no Ray cluster answers at far:1: nobody") as said:
+            engine._connect("far:1")
+    assert advice in str(said.value)

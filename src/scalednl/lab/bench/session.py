@@ -71,8 +71,7 @@ class Session:
         if record.waited is not None and record.is_disturbed:
             self._warn(
                 "The machine was busy: threads of this process waited for a core "
-                f"{record.waited:.0%} of the time. These times are not reliable and decide no "
-                "claim."
+                f"{record.waited:.0%} of the time. These times decide no claim."
             )
         folder = self.options.out
         if folder is None:

@@ -88,14 +88,14 @@ def _wanted(only: Sequence[str], cells: Sequence[Values], where: str) -> Values:
     """The values asked for, by key; each exists in some cell."""
     there: dict[str, list[str]] = {}
     for values in cells:
-        for key, some in values.items():
-            there[key] = list(dict.fromkeys([*there.get(key, []), *some]))
+        for own, some in values.items():
+            there[own] = list(dict.fromkeys([*there.get(own, []), *some]))
     wanted: dict[str, tuple[str, ...]] = {}
     for text in only:
         name, _, listed = text.partition("=")
         key = by_prefix(name.replace("-", "_"), there)
         if key is None:
-            varied = ", ".join(key for key, some in there.items() if len(some) > 1)
+            varied = ", ".join(one for one, some in there.items() if len(some) > 1)
             raise UsageError(f"--only knows no {name!r}: cells of {where} differ in {varied}")
         wanted[key] = wanted.get(key, ()) + _known(key, listed, there[key], where)
     return wanted
