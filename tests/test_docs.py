@@ -8,19 +8,17 @@ from pathlib import Path
 import pytest
 
 import scalednl
+from scalednl import lab
 from scalednl.lab.cli import parse
 from tests.peers import builders
+from tests.snippets import NEEDS, PAGES, ROOT, is_traced, run_snippets, snippets
 
-ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 GUIDES = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "ARCHITECTURE.md"]
 TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
 
 PROGRAMS = ("scalednl", "make", "python")
 COMMAND = "(?:scalednl|make|python -m) "
 
-NEEDS = re.compile(r"<!-- needs (\w+) -->\n```python\n(.*?)^```\n(?:```\n(.*?)^```)?", re.M | re.S)
-"""A snippet that needs another package, and what it prints where the page shows it"""
 PEERS = {
     "torchvision": builders.torchvision_models,
     "timm": builders.timm,
@@ -29,14 +27,14 @@ PEERS = {
 }
 
 
-def _snippets(page: Path) -> str:
-    text = NEEDS.sub("", page.read_text())
-    return "\n".join(re.findall(r"^```python\n(.*?)^```", text, re.M | re.S))
-
-
 def _peer_snippets() -> dict[str, tuple[str, str, str]]:
     """Every snippet that needs another package: its name, the code, and what it prints."""
     return {f"{page.name}: {f[0]}": f for page in PAGES for f in NEEDS.findall(page.read_text())}
+
+
+def _text(page: Path) -> str:
+    """A page without its blocks of code."""
+    return re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
 
 
 def _shell_lines() -> dict[str, list[str]]:
@@ -54,19 +52,24 @@ def _inline_commands() -> dict[str, list[str]]:
     """Commands that pages name in running text, where only their names must be complete."""
     found: dict[str, list[str]] = {}
     for page in GUIDES:
-        text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
-        for code in re.findall(rf"`({COMMAND}[^`]+)`", text):
+        for code in re.findall(rf"`({COMMAND}[^`]+)`", _text(page)):
             found[f"{page.name}: {' '.join(code.split())}"] = code.split()
     return found
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if _snippets(page)], ids=lambda page: page.name
+    "page",
+    [page for page in PAGES if snippets(page) and not is_traced(page)],
+    ids=lambda page: page.name,
 )
-def test_snippets_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All python snippets of a page run one after the other."""
-    monkeypatch.chdir(tmp_path)
-    exec(compile(_snippets(page), str(page), "exec"), {})
+def test_snippets_run(
+    page: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """All python snippets of a page run one after the other, and print what the page shows."""
+    run_snippets(page, tmp_path, monkeypatch, capsys)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -92,10 +95,26 @@ def test_every_peer_has_a_snippet() -> None:
     assert {peer for peer, _, _ in _peer_snippets().values()} == set(PEERS)
 
 
-def test_the_plan_in_the_readme_is_the_one_printed() -> None:
-    """The table under `block.plan` is what the call prints."""
-    shown = str(scalednl.NonLocal2d(64).plan((32, 64, 32, 32)))
-    assert shown in (ROOT / "README.md").read_text()
+def test_pages_show_what_snippets_print() -> None:
+    """The tests above compare printed output on the README, the guides and every tutorial."""
+    showing = {page.stem for page in PAGES if any(shown for _, shown in snippets(page))}
+    tutorials = {page.stem for page in (ROOT / "docs" / "tutorials").glob("*.md")}
+    assert showing >= {"README", "getting-started", "the-block", *tutorials}
+    assert len(tutorials) == 3
+
+
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [("scalednl", scalednl.__all__), ("scalednl.lab", lab.__all__)],
+    ids=["scalednl", "lab"],
+)
+def test_the_reference_has_every_public_name(module: str, names: list[str]) -> None:
+    """docs/api.md documents each name of `__all__`, once, and nothing else."""
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    parts = re.split(r"currentmodule:: (\S+)", text)
+    (part,) = [p for name, p in zip(parts[1::2], parts[2::2], strict=True) if name == module]
+    found = re.findall(r"auto(?:class|function):: (\w+)", part)
+    assert sorted(found) == sorted(set(names) - {"functional"})
 
 
 def test_the_example_of_an_attention_is_the_file_that_its_page_shows() -> None:
@@ -109,7 +128,7 @@ def test_the_example_of_an_attention_is_the_file_that_its_page_shows() -> None:
 @pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     """Every relative link names a file that is there."""
-    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+    for target in re.findall(r"\]\(([^)#:]+)\)", _text(page)):
         assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
