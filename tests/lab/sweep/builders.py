@@ -120,6 +120,12 @@ class Notes(SweepDisplay):
         super().__init__(lambda _: 0.0)
         self.said: list[str] = []
 
+    def begin(self, _: SweepState) -> None:
+        """Nothing is printed."""
+
+    def update(self, _: SweepState) -> None:
+        """Nothing is printed."""
+
     def report(self, _: SweepState, run: PlannedRun, text: str) -> None:
         """Remember a line."""
         self.said.append(f"{run.name}: {text}")

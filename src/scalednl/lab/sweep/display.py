@@ -77,7 +77,7 @@ class SweepDisplay:
             self._live.update(self._draw(state), refresh=True)
             return
         for name in sorted(state.at_work - self._started):
-            self.report(state, state.runs[name], _start(state, name))
+            self._print_event(state, state.runs[name], _start(state, name))
         self._started = set(state.at_work)
         for run in further:
             self._report_epoch(state, run)
@@ -85,12 +85,11 @@ class SweepDisplay:
             self._print(f"{_count(state)} {self._summary(state)}{self._words_left(state)}")
 
     def report(self, state: SweepState, run: PlannedRun, text: str) -> None:
-        """Print a line about an event of a run."""
-        line = f"{_count(state)} {run.name}: {text}"
+        """Print how an attempt at a run has ended."""
         if self._live is not None:
-            self._live.console.print(Text(line))
+            self._live.console.print(Text(f"{_count(state)} {run.name}: {text}"))
         else:
-            self._print(line + self._words_left(state))
+            self._print_event(state, run, text)
 
     def restore_terminal(self) -> None:
         """Show the cursor again, before the process ends at once."""
@@ -100,6 +99,9 @@ class SweepDisplay:
     def _print(self, line: str) -> None:
         self._printed = time.monotonic()
         emit(line)
+
+    def _print_event(self, state: SweepState, run: PlannedRun, text: str) -> None:
+        self._print(f"{_count(state)} {run.name}: {text}{self._words_left(state)}")
 
     def _words_left(self, state: SweepState) -> str:
         left = self._progress.left(state)
@@ -112,7 +114,7 @@ class SweepDisplay:
         """
         done, epochs = self._progress.epochs(run), run.experiment.epochs
         if done % math.ceil(epochs / LINES) == 0 and done < epochs:
-            self.report(state, run, f"epoch {done}/{epochs}{_last_error(run)}")
+            self._print_event(state, run, f"epoch {done}/{epochs}{_last_error(run)}")
 
     def _summary(self, state: SweepState) -> str:
         """What the sweep waits for."""
