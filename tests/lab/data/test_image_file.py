@@ -73,7 +73,7 @@ def test_an_image_of_the_right_size_keeps_its_pixels() -> None:
     """Nothing is resized, so nothing is blurred."""
     pixels = random_images(1, 8)[0]
     for resize in ("crop", "stretch", "pad"):
-        found = read_square(encoded(Image.fromarray(pixels), "PNG"), 8, resize)  # type: ignore[arg-type]
+        found = read_square(encoded(Image.fromarray(pixels), "PNG"), 8, resize)
         assert np.array_equal(found, pixels)
 
 
@@ -81,8 +81,8 @@ def test_an_image_of_the_right_size_keeps_its_pixels() -> None:
 def test_every_mode_becomes_rgb(mode: str) -> None:
     """Grey, palettes, CMYK and 16 bits; what is transparent is on white."""
     kind = "TIFF" if mode == "CMYK" else "PNG"
-    white = {"I;16": 65535, "CMYK": (0, 0, 0, 0), "P": 0}.get(mode, "white")
-    image = Image.new(mode, (12, 9), white)
+    whites: dict[str, float | tuple[float, ...]] = {"I;16": 65535, "CMYK": (0, 0, 0, 0), "P": 0}
+    image = Image.new(mode, (12, 9), whites.get(mode, "white"))
     if mode == "P":
         image.putpalette([255, 255, 255])
     if mode in ("RGBA", "LA"):

@@ -120,8 +120,8 @@ def _parse(name: str, rest: list[str]) -> TrainArguments:
     if experiment.data == default.experiment.data:
         return found
     # Another folder of images: what is in it is not known yet.
-    folder = replace(experiment.folder, found=None)
-    return replace(found, experiment=replace(experiment, folder=folder))
+    unknown = replace(experiment.folder, found=None)
+    return replace(found, experiment=replace(experiment, folder=unknown))
 
 
 def _as_before(folder: "RunFolder") -> TrainArguments:
