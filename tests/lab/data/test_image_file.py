@@ -157,3 +157,14 @@ def test_warnings_are_silent_inside() -> None:
         warnings.warn("odd metadata", stacklevel=1)
     with pytest.warns(UserWarning, match="odd"):
         warnings.warn("odd metadata", stacklevel=1)
+
+
+def test_another_open_in_the_place_of_pillows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package that looks for a reader of the file and has none changes no reason."""
+
+    def find_reader(*_: object, **__: object) -> None:
+        raise ModuleNotFoundError("No module named 'reader'")
+
+    monkeypatch.setattr(Image, "open", find_reader)
+    with pytest.raises(ValueError, match="not an image of a known kind"):
+        read_square(b"x", 8, "crop")
