@@ -15,6 +15,7 @@ from scalednl.lab.console import (
     duration,
     emit,
     lasting_output,
+    notice,
     short_bytes,
     speed_words,
     table_text,
@@ -171,3 +172,9 @@ def test_closed_standard_streams_get_a_place(tmp_path: Path) -> None:
     ended = subprocess.run([sys.executable, "-c", CLOSED, str(file)])
     assert ended.returncode == 0
     assert file.read_bytes() == b""
+
+
+def test_a_notice_is_beside_the_output(capsys: pytest.CaptureFixture[str]) -> None:
+    """On standard error, after the program's name, so that JSON on standard output stays JSON."""
+    notice("waiting")
+    assert capsys.readouterr() == ("", "scalednl: waiting\n")

@@ -179,8 +179,9 @@ def test_images_of_your_own(tmp_path: Path, run_here: Run, monkeypatch: pytest.M
     """A relative path is enough; the run is named after the folder, and resumes from anywhere."""
     image_folder(tmp_path / "My pets", {"cat": 40, "dog": 20})
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SCALEDNL_DATA", str(tmp_path / "root"))
     options = ["--epochs", "1", "--batch", "32", "--threads", "1", "--folder.side", "16"]
-    options += ["--root", "root", "--no-tensorboard"]
+    options += ["--no-tensorboard"]
     command = ["train", "pairs-scaled", "--data", "folder:My pets", *options]
     first = run_here(*command)
     assert first.returncode == 0, first.stderr

@@ -14,6 +14,7 @@ import torch
 from PIL import Image
 
 from scalednl.errors import CommandError, UsageError
+from scalednl.files import read_bytes
 from scalednl.lab.config import Experiment, FolderConfig
 from scalednl.lab.data import arrays, folder_cache
 from scalednl.lab.data.augment import PaddedCrop
@@ -27,6 +28,7 @@ from scalednl.lab.data.folder_cache import (
     verify_folder,
     with_images,
 )
+from scalednl.lab.data.image_file import read_square
 from scalednl.lab.data.splits import ImageData
 from tests.lab.data.builders import image_folder, random_images
 
@@ -153,14 +155,13 @@ def test_damaged_images_are_counted_and_named(pets: Path) -> None:
 
 def test_unreadable_images_are_named(pets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files without permission, files that vanish, and files larger than any image."""
-    real = folder_cache.read_bytes
 
     def read(path: Path, largest: int) -> bytes:
         if path.name == "0.jpg" and path.parent.name == "cat":
             raise CommandError(f"{path} cannot be read: Permission denied")
         if path.name == "3.jpg":
             raise FileNotFoundError(path)
-        return real(path, largest)
+        return read_bytes(path, largest)
 
     monkeypatch.setattr(folder_cache, "read_bytes", read)
     _, problems = verify_folder(f"folder:{pets}")
@@ -171,7 +172,7 @@ def test_unreadable_images_are_named(pets: Path, monkeypatch: pytest.MonkeyPatch
         ("val/cat/0.jpg", "cannot be read: Permission denied"),
     ]
     monkeypatch.setattr(folder_cache, "LARGEST_FILE", 10)
-    monkeypatch.setattr(folder_cache, "read_bytes", real)
+    monkeypatch.setattr(folder_cache, "read_bytes", read_bytes)
     _, problems = verify_folder(f"folder:{pets}")
     assert len(problems) == 12
     assert problems[0][1].endswith("bytes (limit 10)")
@@ -183,7 +184,6 @@ def _left(root: Path) -> list[str]:
 
 def test_an_interruption_leaves_nothing(pets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither Ctrl-C nor a full disk; what a kill left is removed, and decoding starts again."""
-    real = folder_cache.read_square
 
     def interrupt(*_: Any) -> Any:
         raise KeyboardInterrupt
@@ -192,7 +192,7 @@ def test_an_interruption_leaves_nothing(pets: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(KeyboardInterrupt):
         _load(pets)
     assert _left(pets.parent / "root") == []
-    monkeypatch.setattr(folder_cache, "read_square", real)
+    monkeypatch.setattr(folder_cache, "read_square", read_square)
 
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -233,9 +233,12 @@ def test_two_at_once_decode_once(
         return real(*arguments)
 
     monkeypatch.setattr(folder_cache, "_decode", slow)
-    monkeypatch.setattr(
-        folder_cache, "notice", lambda text: (print(text), go.set() if "waiting" in text else None)
-    )
+
+    def notice(text: str) -> None:
+        print(text)
+        go.set()
+
+    monkeypatch.setattr(folder_cache, "notice", notice)
     found: list[int] = []
     threads = [threading.Thread(target=lambda: found.append(len(_load(pets).train)))]
     threads[0].start()
@@ -321,7 +324,7 @@ def test_files_left_out_are_mentioned(pets: Path, capsys: pytest.CaptureFixture[
     """On standard error, when the folder is decoded."""
     (pets / "train/cat/a.heic").write_bytes(b"x")
     _load(pets)
-    said = f"scalednl: 1 file in {pets} left out, not images by their names (1 .heic)\n"
+    said = f"scalednl: leaving out 1 file in {pets} with names of other kinds (1 .heic)\n"
     assert capsys.readouterr().err == said
 
 

@@ -73,7 +73,7 @@ def test_an_image_of_the_right_size_keeps_its_pixels() -> None:
     """Nothing is resized, so nothing is blurred."""
     pixels = random_images(1, 8)[0]
     for resize in ("crop", "stretch", "pad"):
-        found = read_square(encoded(Image.fromarray(pixels), "PNG"), 8, resize)  # type: ignore[arg-type]
+        found = read_square(encoded(Image.fromarray(pixels), "PNG"), 8, resize)
         assert np.array_equal(found, pixels)
 
 
@@ -81,8 +81,8 @@ def test_an_image_of_the_right_size_keeps_its_pixels() -> None:
 def test_every_mode_becomes_rgb(mode: str) -> None:
     """Grey, palettes, CMYK and 16 bits; what is transparent is on white."""
     kind = "TIFF" if mode == "CMYK" else "PNG"
-    white = {"I;16": 65535, "CMYK": (0, 0, 0, 0), "P": 0}.get(mode, "white")
-    image = Image.new(mode, (12, 9), white)
+    whites: dict[str, float | tuple[float, ...]] = {"I;16": 65535, "CMYK": (0, 0, 0, 0), "P": 0}
+    image = Image.new(mode, (12, 9), whites.get(mode, "white"))
     if mode == "P":
         image.putpalette([255, 255, 255])
     if mode in ("RGBA", "LA"):
@@ -157,3 +157,14 @@ def test_warnings_are_silent_inside() -> None:
         warnings.warn("odd metadata", stacklevel=1)
     with pytest.warns(UserWarning, match="odd"):
         warnings.warn("odd metadata", stacklevel=1)
+
+
+def test_another_open_in_the_place_of_pillows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package that looks for a reader of the file and has none changes no reason."""
+
+    def find_reader(*_: object, **__: object) -> None:
+        raise ModuleNotFoundError("No module named 'reader'")
+
+    monkeypatch.setattr(Image, "open", find_reader)
+    with pytest.raises(ValueError, match="not an image of a known kind"):
+        read_square(b"x", 8, "crop")

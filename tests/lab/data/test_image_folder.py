@@ -85,7 +85,7 @@ def test_other_files_are_left_out(tmp_path: Path) -> None:
     found = list_images(folder)
     assert found.train == before.train
     words = found.ignored_words()
-    assert words.startswith(f"5 files in {folder} left out, not images by their names (2 .heic")
+    assert words.startswith(f"leaving out 5 files in {folder} with names of other kinds (2 .heic")
 
 
 def test_names_that_are_not_utf8(tmp_path: Path) -> None:

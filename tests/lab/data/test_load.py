@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from scalednl.errors import UsageError
+from scalednl.lab.config import FolderConfig, PairsConfig
 from scalednl.lab.data import load
 from scalednl.lab.data.arrays import open_arrays
-from scalednl.lab.data.load import load_splits
-from tests.lab.data.builders import stored
+from scalednl.lab.data.load import load_data, load_splits
+from tests.lab.data.builders import image_folder, stored
 
 
 def test_arrays_that_cannot_be_stored_are_decoded_each_time(
@@ -46,3 +48,15 @@ def test_two_processes_that_build_at_once_agree(tmp_path: Path) -> None:
     assert [process.returncode for process in processes] == [0] * 4
     assert len(answers) == 1
     open_arrays(root / data.name)
+
+
+def test_a_folder_takes_its_own_options(tmp_path: Path) -> None:
+    """And no others; its images are loaded by the same function as any data set."""
+    pets = image_folder(tmp_path / "pets", {"cat": 3, "dog": 3})
+    data = load_data(f"folder:{pets}", str(tmp_path / "root"), FolderConfig(side=10))
+    assert data.train.images.shape == (4, 10, 10, 3)
+    assert list(data.class_names) == ["cat", "dog"]
+    with pytest.raises(UsageError, match="does not take these options: PairsConfig"):
+        load_data(f"folder:{pets}", tmp_path / "root", PairsConfig())
+    with pytest.raises(UsageError, match="pairs does not take these options: FolderConfig"):
+        load_data("pairs", None, FolderConfig())

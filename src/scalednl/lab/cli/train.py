@@ -150,8 +150,8 @@ def _with_options(default: TrainArguments, options: list[str], prog: str) -> Tra
     if experiment.data == default.experiment.data:
         return found
     # Another folder of images: what is in it is not known yet.
-    folder = replace(experiment.folder, found=None)
-    return replace(found, experiment=replace(experiment, folder=folder))
+    unknown = replace(experiment.folder, found=None)
+    return replace(found, experiment=replace(experiment, folder=unknown))
 
 
 def _as_before(folder: "RunFolder") -> TrainArguments:

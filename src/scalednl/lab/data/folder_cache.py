@@ -9,6 +9,7 @@ one rename; it is decoded again when an image is added, removed or changed.
 
 import hashlib
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -69,10 +70,10 @@ class DamagedError(DataError):
         self.problems = problems
         named = ", ".join(f"{name} ({reason})" for name, reason in problems[:NAMED])
         more = f" and {len(problems) - NAMED:,} more" if len(problems) > NAMED else ""
+        data = shlex.quote(f"{PREFIX}{folder}")
         super().__init__(
             f"{len(problems):,} of {counted(images, 'image')} in {folder} cannot be read: "
-            f"{named}{more}; remove or replace them (`scalednl data verify folder:{folder}` lists "
-            "all)"
+            f"{named}{more}; remove or replace them (`scalednl data verify {data}` lists all)"
         )
 
 

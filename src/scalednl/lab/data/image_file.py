@@ -93,7 +93,8 @@ def _too_large(size: str) -> str:
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, UnidentifiedImageError):
+    # Other packages replace Pillow's `open` by one that imports readers of more kinds.
+    if isinstance(error, (UnidentifiedImageError, ImportError)):
         return "not an image of a known kind"
     return str(error).partition("\n")[0] or type(error).__name__
 

@@ -93,7 +93,7 @@ class Listing:
             return ""
         kinds = ", ".join(f"{count:,} {end}" for end, count in self.ignored.most_common(4))
         total = counted(sum(self.ignored.values()), "file")
-        return f"{total} in {self.folder} left out, not images by their names ({kinds})"
+        return f"leaving out {total} in {self.folder} with names of other kinds ({kinds})"
 
 
 def list_images(folder: Path) -> Listing:

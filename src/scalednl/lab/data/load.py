@@ -39,12 +39,14 @@ def load_data(
         seed: seed of the generated training images; test images are the same for every seed.
     """
     place = None if root is None else Path(root)
-    if is_folder(name) and (options is None or isinstance(options, FolderConfig)):
-        return load_folder(name, options, place)
-    kind = FolderConfig if is_folder(name) else GENERATED.get(name)
+    kind = FolderConfig if is_folder(name) else GENERATED.get(find_data_set(name).name)
     if options is not None and type(options) is not kind:
         raise UsageError(f"{name} does not take these options: {options}")
+    if is_folder(name):
+        assert options is None or isinstance(options, FolderConfig)
+        return load_folder(name, options, place)
     facts = find_data_set(name)
+    assert not isinstance(options, FolderConfig)
     if facts.is_generated:
         options = options or GENERATED[name]()
         train, test = make_splits(options, DRAWS[name], seed)
