@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
+import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from scalednl.safetensors_file import NAMES, save_tensors
+from scalednl.safetensors_file import NAMES, open_tensors, save_tensors
 
 
 def test_files_are_those_of_safetensors(tmp_path: Path) -> None:
@@ -31,3 +32,21 @@ def test_files_are_those_of_safetensors(tmp_path: Path) -> None:
     assert abs((tmp_path / "theirs").stat().st_size - (tmp_path / "ours").stat().st_size) < 64
     with safe_open(tmp_path / "ours", framework="pt") as file:
         assert file.metadata() == {"key": 'a "value" é'}
+
+
+@pytest.mark.parametrize("content", [b"\x89PNG\r\n\x1a\n" + bytes(99), b"PK\3\4" + bytes(99)])
+def test_other_files_were_not_cut_off(content: bytes, tmp_path: Path) -> None:
+    """A picture or an archive is called another kind of file; one that was cut is asked about."""
+    (tmp_path / "other").write_bytes(content)
+    with (
+        pytest.raises(ValueError, match=r"other is another kind of file, not a complete"),
+        open_tensors(tmp_path / "other"),
+    ):
+        pass
+    save_tensors({"x": torch.zeros(9)}, tmp_path / "cut", {})
+    (tmp_path / "cut").write_bytes((tmp_path / "cut").read_bytes()[:-1])
+    with (
+        pytest.raises(ValueError, match=r"was its download cut off"),
+        open_tensors(tmp_path / "cut"),
+    ):
+        pass

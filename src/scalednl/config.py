@@ -77,7 +77,8 @@ class BlockConfig:
             that they sum to 1 and y contains the mean of g. None, the paper's form, does neither.
         reference_pixels: R: A has sqrt(R / d) / N in the place of 1 / sqrt(N d), which is the same
             at N = R keys and does not grow with the size of the map. A number; or "running", the
-            number seen in training, for use in evaluation; or None, the paper's form.
+            number seen in training, for use in evaluation; or None, the paper's form, whose branch
+            grows as sqrt(N): it is twice as large for four times as many pixels.
     """
 
     attention: Attention = "scaled"

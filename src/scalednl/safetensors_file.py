@@ -36,7 +36,9 @@ def open_tensors(path: Path, device: str | torch.device = "cpu") -> Iterator[Any
     """The open file; what is no safetensors file, or has a header too large, is a ValueError."""
     try:
         with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
+            length, first = int.from_bytes(file.read(8), "little"), file.read(1)
+        if first not in (b"", b"{"):
+            raise ValueError(f"{path} is another kind of file, not a complete safetensors file")
         if LARGEST_HEADER < length <= path.stat().st_size:
             raise ValueError(f"{path} has a header of {length:,} bytes (limit {LARGEST_HEADER:,})")
         with safe_open(path, framework="pt", device=str(device)) as tensors:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
@@ -43,7 +42,7 @@ def test_complete_maps_are_drawn_as_they_are(panel: MapPanel) -> None:
 def test_titles_of_maps_are_not_cut(panel: MapPanel) -> None:
     """Long names are wrapped inside the figure, beside each other too."""
     figure = draw_maps([replace(panel, title="cifar10-preresnet20-scaled-short-" * 3)] * 2)
-    FigureCanvasAgg(figure).draw()
+    figure.draw_without_rendering()
     left, right = (axes.title.get_window_extent() for axes in figure.axes[:2])
     assert left.x0 >= 0
     assert left.x1 <= right.x0
@@ -106,7 +105,7 @@ def test_nothing_of_overlays_is_cut_or_overlaps(panel: MapPanel, heads: int, que
     places = tuple((row, 3) for row in range(queries))
     long = replace(panel, title="a-run-of-a-long-name-" * 5, heads=panel.heads[:heads])
     figure = draw_overlays([replace(long, queries=places), replace(panel, queries=places)])
-    FigureCanvasAgg(figure).draw()
+    figure.draw_without_rendering()
     texts = [*figure.texts, *(text for axes in figure.axes for text in axes.texts)]
     boxes = [text.get_window_extent() for text in texts]
     for box in boxes:
