@@ -5,12 +5,14 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help setup peers locked demo test check floor soak format bench results clean
+.PHONY: help setup peers locked demo test check docs package floor soak format bench results clean
 
 help:
 	@echo "make demo    set up, then train, measure and write a page (3 minutes after the set-up)"
 	@echo "make test    set up, then run every test"
-	@echo "make check   set up, then format check, lint, types and every test"
+	@echo "make check   set up, then format check, lint, types, the site and every test"
+	@echo "make docs    set up, then build the documentation site in $(SITE), warnings as errors"
+	@echo "make package set up, then build sdist and wheel, check and install them (3 minutes)"
 	@echo "make floor   set up $(FLOOR_VENV), then test the library with the oldest versions (15 minutes)"
 	@echo "make soak    set up, then kill a training 20 times and workers of 200 runs, and read"
 	@echo "             some 3,000 hostile files (15 minutes)"
@@ -56,7 +58,7 @@ locked: pyproject.toml constraints.txt requirements-ci.txt
 	@$(PIP) torch
 	@$(LOCKED) --require-hashes -r requirements-ci.txt
 	@$(LOCKED) --no-build-isolation -e .
-	@touch $(INSTALLED) $(VENV)/.peers
+	@touch $(INSTALLED) $(VENV)/.peers $(VENV)/.docs $(VENV)/.package
 
 demo: setup
 	@$(BIN)/scalednl demo
@@ -73,7 +75,22 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(MAKE) --no-print-directory docs
 	$(MAKE) --no-print-directory test
+
+$(VENV)/.docs $(VENV)/.package: $(VENV)/.%: $(INSTALLED)
+	@echo "Installing what '$*' needs ..."
+	@$(PIP) -e '.[$*]'
+	@touch $@
+
+# Every page is read again, so that a warning is never hidden by an earlier build.
+SITE := build/docs
+docs: $(VENV)/.docs
+	@$(BIN)/python -m sphinx -E -W --keep-going -q -b html docs $(SITE)
+	@echo "$(SITE)/index.html"
+
+package: $(VENV)/.package
+	$(BIN)/python -m scripts.package
 
 # The oldest versions that pyproject.toml allows; every other package as in constraints.txt.
 FLOOR := torch==2.8.0 jaxtyping==0.2.36 safetensors==0.4.3
@@ -125,4 +142,4 @@ results: setup
 	$(BIN)/python -m scripts.results
 
 clean:
-	rm -rf $(VENV) $(FLOOR_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build
+	rm -rf $(VENV) $(FLOOR_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -64,9 +64,17 @@ def plain_docstring(_: Any, __: str, name: str, ___: Any, ____: Any, lines: list
         lines[1:] = ["", "Options and methods are those of `NonLocal2d`.", ""]
 
 
+def plain_signature(
+    _: Any, __: str, ___: str, ____: Any, _____: Any, signature: str | None, returns: str | None
+) -> tuple[str | None, str | None]:
+    """A default that a factory makes is `...`, which Sphinx can read."""
+    return signature and signature.replace("<factory>", "..."), returns
+
+
 def setup(app: Any) -> None:
     """Called by Sphinx."""
     app.connect("source-read", leave_out_folders)
     app.connect("include-read", link_pages)
+    app.connect("autodoc-process-signature", plain_signature)
     # Before napoleon, which reads the sections of a docstring.
     app.connect("autodoc-process-docstring", plain_docstring, priority=400)
