@@ -139,3 +139,14 @@ def test_pictures_are_recognised_by_their_content(tmp_path: Path) -> None:
     assert is_picture(path.rename(tmp_path / "net.safetensors"))
     (tmp_path / "photo.png").write_bytes(bytes(100))
     assert not any(map(is_picture, (tmp_path / "photo.png", tmp_path, tmp_path / "nothing")))
+
+
+def test_other_errors_of_opening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where another library has replaced Image.open, its errors mean that a file is no picture."""
+
+    def replaced(*_: Any, **__: Any) -> Image.Image:
+        raise ModuleNotFoundError("No module named 'pi_heif'")
+
+    monkeypatch.setattr(Image, "open", replaced)
+    (tmp_path / "net.safetensors").write_bytes(bytes(9))
+    assert not is_picture(tmp_path / "net.safetensors")

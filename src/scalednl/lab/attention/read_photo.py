@@ -95,7 +95,8 @@ def is_picture(path: Path) -> bool:
             warnings.simplefilter("ignore")
             with Image.open(path, formats=FORMATS):
                 return True
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+    except Exception:
+        # Of many kinds, as above; libraries that replace Image.open add their own.
         return False
 
 
