@@ -80,11 +80,8 @@ def check_code(experiment: Experiment) -> None:
     name = experiment.model
     if not _is_own(name):
         return
-    file = f"{name.partition(':')[0]}.py"
     if name not in _origins:
-        raise UsageError(
-            f"this run uses the network {name} of a file of your own: add --code {file}"
-        )
+        raise UsageError(f"this run uses the network {name} of a file of your own: {advice(name)}")
     found = _origins[name]
     for entry in experiment.code:
         recorded, _, fingerprint = entry.partition("=")
@@ -93,6 +90,11 @@ def check_code(experiment: Experiment) -> None:
                 f"{found.path} has changed since this run began: restore the code of {name}, or "
                 "train into another folder with --out"
             )
+
+
+def advice(name: str) -> str:
+    """How to load the file of a network of the user's own."""
+    return f"add --code {name.partition(':')[0]}.py"
 
 
 def _is_own(name: str) -> bool:
