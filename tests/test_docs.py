@@ -19,6 +19,8 @@ TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
 PROGRAMS = ("scalednl", "make", "python")
 COMMAND = "(?:scalednl|make|python -m) "
 
+FILES = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```", re.M | re.S)
+"""A file that a page shows"""
 PEERS = {
     "torchvision": builders.torchvision_models,
     "timm": builders.timm,
@@ -133,9 +135,19 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize("words", _shell_lines().values(), ids=_shell_lines())
-def test_shell_lines_are_commands_that_exist(words: list[str]) -> None:
-    """`scalednl` lines parse to a command, `make` targets and `python -m` modules exist."""
+def test_shell_lines_are_commands_that_exist(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`scalednl` lines parse to a command, `make` targets and `python -m` modules exist.
+
+    Files that a line names have the contents that the pages show.
+    """
     program, *arguments = words
+    if ".py" in " ".join(arguments):
+        monkeypatch.chdir(tmp_path)
+        for page in PAGES:
+            for name, code in FILES.findall(page.read_text()):
+                (tmp_path / name).write_text(code)
     if program == "scalednl":
         assert callable(parse(arguments))
     elif program == "make":

@@ -135,3 +135,16 @@ def test_blocks_with_a_view_have_no_other_view(tmp_path: Path) -> None:
     errors = ablation_errors(open_source(path, images=2))
     assert errors is not None
     assert tuple(errors) == MAP_ABLATIONS
+
+
+@torch.no_grad()
+def test_any_network_is_ablated_by_hooks() -> None:
+    """To the scores that a network of ours has, whose first layers run once."""
+    model = scalednl.create_model("preresnet8", 5, scalednl.StackConfig(count=2))
+    randomise(model).eval()
+    images = torch.randn(3, 3, 16, 16)
+    names = ablations_of(model)
+    assert ablations_of(torch.nn.Sequential(model)) == names
+    found = ablated_classes(torch.nn.Sequential(model), images, names)
+    assert_close(found, ablated_classes(model, images, names), 1e-5)
+    assert len({tuple(scores.flatten().tolist()) for scores in found}) == len(names)

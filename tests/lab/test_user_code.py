@@ -16,6 +16,9 @@ from scalednl.lab.user_code import (
     loaded_files,
     split_reference,
 )
+from scalednl.models.foreign_network import UnknownNetworkError, make_foreign
+from tests.lab.training.builders import small
+from tests.lab.training.own_networks import SOURCE, write_own
 
 CODE = """
 import math
@@ -136,7 +139,7 @@ def test_code_is_compared_with_what_was_recorded(tmp_path: Path) -> None:
     _write(tmp_path, ATTENTION.replace("cos(", "sin("), "cosines.py")
     load_code(path)
     assert code_of(["cosine"]) != entries[:1]
-    with pytest.raises(UsageError, match="the code of cosine is not what it was"):
+    with pytest.raises(UsageError, match="the code of cosine has changed since this run began"):
         check_code(entries[:1])
     assert code_of(["cosine"], given=entries) == entries[:1]
     assert files_of(entries) == (path,)
@@ -173,3 +176,20 @@ def test_an_entry_is_a_name_and_twelve_letters(entry: str) -> None:
     """Anything else, which only a damaged or hostile record has, is refused."""
     with pytest.raises(UsageError, match="is not NAME=FINGERPRINT"):
         code_of(["sigmoid"], given=[entry])
+
+
+def test_a_file_registers_its_networks(tmp_path: Path) -> None:
+    """Its own functions and classes that take num_classes; nothing that it imported."""
+    source = f"from torch.nn import Linear\nfrom shutil import rmtree\n{SOURCE}"
+    path = write_own(tmp_path, "several.py", source)
+    load_code(path)
+    for name in ("several:build", "several:Net"):
+        assert type(make_foreign(name, 3)).__name__ == "Net"
+    for name in ("several:classes", "several:Linear", "several:rmtree"):
+        with pytest.raises(UnknownNetworkError):
+            make_foreign(name, 3)
+    with pytest.raises(UsageError, match=r"called as f\(num_classes=10\)"):
+        load_network(path, "classes")
+    experiment = small(model=load_network(path, "build"), at=("stem",))
+    assert experiment.code == (f"several:build={fingerprint_of('several:build')}",)
+    assert small().code == ()

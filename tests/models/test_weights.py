@@ -137,9 +137,9 @@ def test_saving_is_all_or_nothing(tmp_path: Path) -> None:
 def test_other_modules_are_refused(tmp_path: Path) -> None:
     """A module that create_model did not make cannot be rebuilt from a file."""
     with pytest.raises(ValueError, match="Linear was not made by create_model"):
-        save_model(torch.nn.Linear(2, 2), tmp_path / "x.safetensors")  # type: ignore[arg-type]
+        save_model(torch.nn.Linear(2, 2), tmp_path / "x.safetensors")
     for config in ({"hidden_size": 8}, object()):
         foreign = torch.nn.Linear(2, 2)
         foreign.config = config  # type: ignore[assignment]
         with pytest.raises(ValueError, match="Linear was not made by create_model"):
-            save_model(foreign, tmp_path / "x.safetensors")  # type: ignore[arg-type]
+            save_model(foreign, tmp_path / "x.safetensors")

@@ -148,8 +148,11 @@ def code_of(names: Iterable[str], given: Iterable[str] = ()) -> tuple[str, ...]:
     return tuple(sorted(f"{name}={letters}" for name, letters in found.items() if letters))
 
 
-def check_code(entries: Iterable[str]) -> None:
-    """Raise unless everything in NAME=FINGERPRINT is loaded, and is what it was."""
+def check_code(entries: Iterable[str], names: Iterable[str] = ()) -> None:
+    """Raise unless all names are loaded, and all of NAME=FINGERPRINT are what they were."""
+    for name in names:
+        if not fingerprint_of(name):
+            raise UsageError(_not_loaded(name))
     for entry in entries:
         name, _, letters = entry.partition("=")
         now = fingerprint_of(name)
@@ -157,8 +160,8 @@ def check_code(entries: Iterable[str]) -> None:
             raise UsageError(_not_loaded(name))
         if now != letters:
             raise UsageError(
-                f"the code of {name} is not what it was for this run (fingerprint {now}, not "
-                f"{letters}): restore the file, or begin another run"
+                f"the code of {name} has changed since this run began: restore it, or train into "
+                "another folder with --out"
             )
 
 
@@ -182,13 +185,15 @@ def fingerprint_of(name: str) -> str:
         return hashlib.blake2b(text, digest_size=6).hexdigest()
 
 
-def _not_loaded(name: str) -> str:
+def advice(name: str) -> str:
+    """How to load the file of an attention or a network."""
     file = f"{name.partition(':')[0]}.py" if ":" in name else "FILE.py"
+    return f"add --code {file}, the path of that file"
+
+
+def _not_loaded(name: str) -> str:
     what = "the network" if ":" in name else "the attention"
-    return (
-        f"{what} {name} comes from a file of your own, which is not loaded: add --code {file}, the "
-        "path of that file"
-    )
+    return f"{what} {name} comes from a file of your own, which is not loaded: {advice(name)}"
 
 
 def _module_of(attention: str) -> str:

@@ -35,12 +35,17 @@ _builders: dict[str, Builder] = {}
 class UnknownNetworkError(ValueError):
     """A network of a function that is not registered."""
 
+    def __init__(self, name: str) -> None:
+        near = suggestion(name, _builders)
+        super().__init__(f"the network {name} is a function of a file that is not loaded{near}")
+        self.name = name
 
-def register_builder(name: str, build: Builder) -> None:
+
+def register_builder(name: str, build: object) -> None:
     """Make a function known as `FILE:FUNCTION`; one that takes no `num_classes` is refused."""
     if not is_foreign(name) or name.startswith(TIMM):
         raise ValueError(f"{name!r} is not FILE:FUNCTION")
-    if not takes_num_classes(build):
+    if not callable(build) or not takes_num_classes(build):
         raise ValueError(f"{name} must be a function that can be called as f(num_classes=10)")
     _builders[name] = build
 
@@ -54,17 +59,11 @@ def takes_num_classes(build: object) -> bool:
     return True
 
 
-def registered_builders() -> list[str]:
-    """Names of the functions that are registered."""
-    return sorted(_builders)
-
-
 def make_foreign(name: str, num_classes: int) -> nn.Module:
     """The network of `timm:NAME` or `FILE:FUNCTION`, without blocks and never pretrained."""
+    build = _builder(name)
     try:
-        network = _builder(name)(num_classes=num_classes)
-    except UnknownNetworkError:
-        raise
+        network = build(num_classes=num_classes)
     except Exception as error:  # any network, any error
         raise ValueError(f"{name} cannot be made: {described(error)}") from error
     if not isinstance(network, nn.Module):
@@ -82,10 +81,7 @@ def _builder(name: str) -> Builder:
     if name.startswith(TIMM):
         return _timm_builder(name.removeprefix(TIMM))
     if name not in _builders:
-        known = suggestion(name, _builders)
-        raise UnknownNetworkError(
-            f"the network {name} is a function of a file that is not loaded{known}"
-        )
+        raise UnknownNetworkError(name)
     return _builders[name]
 
 
@@ -95,7 +91,7 @@ def _timm_builder(name: str) -> Builder:
     known: list[str] = timm.list_models()
     if name not in known:
         hint = suggestion(name, known) or "; timm.list_models() lists all"
-        raise UnknownNetworkError(f"timm has no network called {name!r}{hint}")
+        raise ValueError(f"timm has no network called {name!r}{hint}")
     return partial(timm.create_model, name, pretrained=False)
 
 
@@ -103,11 +99,11 @@ def _import_timm(name: str) -> ModuleType:
     try:
         import timm
     except ModuleNotFoundError as error:
-        raise UnknownNetworkError(
+        raise ValueError(
             f"{TIMM}{name} needs {error.name}, which is not installed: pip install timm"
         ) from error
     except Exception as error:  # such as a torchvision for another torch
-        raise UnknownNetworkError(
+        raise ValueError(
             f"{TIMM}{name} needs timm, which cannot be imported here: {described(error)}"
         ) from error
     found: ModuleType = timm
@@ -129,7 +125,7 @@ def insert_stacks(
     if stack.count or position:
         if not at:
             raise ValueError(
-                f"{config.name} needs the module behind which its blocks go: "
+                f"{config.name} needs the module behind which its blocks go"
                 f"{suggested_places(network, images)}"
             )
         _, report = insert_nonlocal(

@@ -13,7 +13,7 @@ MOST = 5
 
 
 def suggested_places(model: nn.Module, example: Tensor) -> str:
-    """A sentence with the last module of every size of features, such as the stages of a ResNet."""
+    """The end of a sentence: the last module of every size, such as the stages of a ResNet."""
     first, second = probe_twice(model, example)
     found: dict[tuple[int, ...], tuple[int, str]] = {}
     for path, module in model.named_modules():
@@ -22,9 +22,9 @@ def suggested_places(model: nn.Module, example: Tensor) -> str:
             time = first.calls[module][-1].time
             found[shape] = max(found.get(shape, (0, "")), (time, path))
     if not found:
-        return "no module of it gives features of several pixels for these images"
+        return "; no module of it gives features of several pixels for these images"
     named = [f"{path} ({_words(shape)})" for shape, (_, path) in found.items()]
-    return f"such as --at {' or '.join(named[:MOST])}"
+    return f", such as --at {' or '.join(named[:MOST])}"
 
 
 def _features(module: nn.Module, first: Probe, second: Probe) -> tuple[int, ...] | None:

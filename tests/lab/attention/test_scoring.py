@@ -65,7 +65,7 @@ def test_large_maps_are_not_scored(source: NetworkSource, monkeypatch: pytest.Mo
 def test_a_network_of_nan_is_named(tmp_path: Path) -> None:
     """Both a picture's classes and the scores of its maps are looked at."""
     broken = open_source(made_run(tmp_path / "nan", blocks=1), images=2)
-    torch.nn.init.constant_(broken.model.stem.weight, torch.nan)
+    torch.nn.init.constant_(broken.model.get_parameter("stem.weight"), torch.nan)
     for look in (observe, lambda one: score_blocks(one, one.model, one.name)):
         with pytest.raises(CommandError, match="nan computes numbers that are not finite"):
             look(broken)

@@ -35,7 +35,7 @@ def test_networks_with_nothing_to_show(tmp_path: Path) -> None:
         record_run(made_run(tmp_path / "plain", blocks=0))
     path = made_run(tmp_path / "run")
     model = scalednl.load_model(RunFolder(path).weights)
-    torch.nn.init.constant_(model.stem.weight, torch.nan)
+    torch.nn.init.constant_(model.get_parameter("stem.weight"), torch.nan)
     scalednl.save_model(model, RunFolder(path).weights)
     with pytest.raises(CommandError, match="run computes numbers that are not finite"):
         record_run(path)

@@ -31,7 +31,9 @@ def test_it_is_the_start_of_the_run(tmp_path: Path) -> None:
         assert torch.equal(value, wanted), name
     other = untrained(open_source(path / "weights.safetensors", images=4, data="pairs"))
     assert other.seed == 0
-    assert not torch.equal(other.model.stem.weight, found.model.stem.weight)
+    assert not torch.equal(
+        other.model.get_parameter("stem.weight"), found.model.get_parameter("stem.weight")
+    )
 
 
 def test_batch_norm_has_the_statistics_of_the_scored_images(tmp_path: Path) -> None:
@@ -40,10 +42,8 @@ def test_batch_norm_has_the_statistics_of_the_scored_images(tmp_path: Path) -> N
     model = untrained(source).model
     assert not model.training
     with torch.no_grad():
-        maps = model.stem(torch.cat(list(source.scored())))
-    stage = model.stages[0]
-    assert isinstance(stage, torch.nn.Sequential)
-    norm = stage[0].bn1
+        maps = model.get_submodule("stem")(torch.cat(list(source.scored())))
+    norm = model.get_submodule("stages.0.0.bn1")
     assert isinstance(norm, torch.nn.BatchNorm2d)
     assert norm.running_mean is not None
     assert norm.running_var is not None
@@ -65,5 +65,5 @@ def test_a_fine_tuned_run_starts_from_its_backbone(tmp_path: Path, found: bool) 
     if not found:
         weights.unlink()
     start = untrained(open_source(path, images=4))
-    assert torch.equal(start.model.stem.weight, plain.stem.weight) == found
+    assert torch.equal(start.model.get_parameter("stem.weight"), plain.stem.weight) == found
     assert ("was not found" in start.start) != found

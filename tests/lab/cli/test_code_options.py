@@ -9,6 +9,9 @@ from scalednl.errors import UsageError
 from scalednl.lab.cli import parse
 from scalednl.lab.cli.code_options import take_code
 from scalednl.models.foreign_network import make_foreign
+from tests.lab.cli.conftest import Refused, Run
+from tests.lab.training.builders import OPTIONS
+from tests.lab.training.own_networks import SOURCE, write_own
 
 CODE = """
 import torch, scalednl
@@ -91,3 +94,25 @@ def test_recipes_exist_for_the_attention(file: Path) -> None:
         parse(["train", "pairs-sigmoid"])
     assert callable(parse(["train", "pairs-sigmoid", "--code", str(file)]))
     assert callable(parse(["train", "pairs-scaled", "--block.attention", f"{file}:sigmoid"]))
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_train_eval_and_report_of_an_own_network(
+    tmp_path: Path, run_here: Run, refused: Refused
+) -> None:
+    """Without a recipe; the page has a row of it, and needs neither the file nor torch."""
+    path, out = write_own(tmp_path, "whole.py"), str(tmp_path / "runs" / "a")
+    options = ["--data", "pairs", *OPTIONS, "--epochs", "1", "--blocks", "1", "--no-augment"]
+    options += ["--block.norm-init", "1"]
+    command = ["train", *options, "--model", f"{path}:build", "--at", "stem", "--out", out]
+    run = run_here(*command)
+    assert run.returncode == 0, run.stderr
+    assert run_here("eval", out, "--code", str(path)).returncode == 0
+    page = tmp_path / "report.html"
+    assert run_here("report", str(tmp_path / "runs"), "--out", str(page)).returncode == 0
+    assert (
+        "| whole:build | scaled, 1 block, 4 heads, behind stem |"
+        in (tmp_path / "report.md").read_text()
+    )
+    write_own(tmp_path, "whole.py", SOURCE.replace("0.2", "0.3"))
+    refused(["eval", out, "--code", str(path)], 2, "whole:build has changed since this run began")

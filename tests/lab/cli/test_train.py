@@ -1,13 +1,14 @@
 """`scalednl train` as a person meets it."""
 
 import json
+import re
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from scalednl.files import sha256_of
-from scalednl.lab.cli.train import parse_train
+from scalednl.lab.cli.train import _default_folder, parse_train
 from scalednl.lab.recipes import recipes
 from scalednl.lab.records.run import RunFolder, RunSetup
 from tests.lab.cli.conftest import Refused, Run
@@ -94,6 +95,11 @@ def test_list_and_help(run_here: Run) -> None:
     [
         (["pairs-scale"], 2, "did you mean 'pairs-scaled'"),
         (["--epochs", "3"], 2, "name a recipe before --epochs"),
+        (["--data", "pairs"], 2, "give both --data and --model: --model is missing"),
+        (["--epochs=3"], 2, "--data and --model are missing"),
+        (["--data", "pairs", "--model", "absent:build"], 2, "add --code absent.py"),
+        (["--data", "pairs", "--model", "absent.py:build"], 2, "absent.py cannot be read"),
+        (["pairs-scaled", "--at", "layer2"], 2, "use --stage with preresnet8"),
         (["pairs-scaled", "--epoch", "3"], 2, "--epochs"),
         (["pairs-scaled", "--epochs", "0"], 2, "--epochs must be at least 1, got 0"),
         (["pairs-scaled", "--block.heads", "5"], 2, "heads"),
@@ -137,6 +143,31 @@ def test_mistakes_are_one_sentence(
 ) -> None:
     """Each names what was passed and what would work; nothing is written."""
     refused_at_once(["train", *arguments], code, said)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "folder"),
+    [
+        (["--data", "cifar10", "--model", "preresnet20"], "cifar10-preresnet20-scaled-seed0-"),
+        (
+            ["--data=cifar10", "--model=timm:resnet18", "--blocks", "0", "--seed", "3"],
+            "cifar10-timm_resnet18-plain-seed3-",
+        ),
+        (["--model", "a:../b c", "--data", "cifar10"], "cifar10-b_c-scaled-seed0-"),
+    ],
+)
+def test_data_and_network_are_enough(arguments: list[str], folder: str) -> None:
+    """They start from a recipe of their own, and name the folder in letters that are safe."""
+    command = parse_train(arguments)
+    assert isinstance(command, partial)
+    experiment = command.args[0].experiment
+    assert (experiment.recipe, experiment.epochs, experiment.schedule) == (
+        *("custom", 15, "one-cycle"),
+    )
+    assert experiment.block.norm_init == 0
+    name = _default_folder(experiment).name
+    assert name.startswith(folder)
+    assert re.fullmatch(r"[A-Za-z0-9._-]+", name)
 
 
 def test_a_recipe_is_needed(refused: Refused) -> None:

@@ -213,3 +213,24 @@ def test_odd_entries_of_code_declare_nothing(code: object) -> None:
     with suppress(ValueError):
         assert Experiment.from_dict(values).code == ()
     assert set(ATTENTIONS) == known
+
+
+def test_networks_from_elsewhere_have_places_and_no_stage() -> None:
+    """Options of the other kind are refused; `at` is in the file and the cell where it is given."""
+    one = Experiment(model="timm:resnet18", at=("layer2",))
+    assert Experiment.from_dict(json.loads(json.dumps(one.as_dict()))) == one
+    assert one.cell != replace(one, at=("layer3",)).cell
+    assert one.cell == replace(one, position=False).cell != replace(one, position=True).cell
+    assert not one.has_position
+    assert Experiment().has_position
+    assert "at" not in Experiment().as_dict()
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"stage": 3}, "--stage 3 is for the paper's networks"),
+        ({"dropout": 0.1}, "--dropout 0.1 is for the paper's networks"),
+        ({"blocks": 0}, "--at layer2 needs blocks"),
+        ({"model": "preresnet20"}, "--at layer2 is for networks that are not the paper's"),
+    ]
+    for changes, sentence in refused:
+        with pytest.raises(UsageError, match=sentence):
+            replace(one, **changes)
+    replace(one, blocks=0, position=True)

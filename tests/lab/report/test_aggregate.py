@@ -91,6 +91,16 @@ def test_the_softmax_twin_differs_in_its_attention() -> None:
             ),
             "scaled, 1 block, 4 heads, keys pooled by 2 x 3 before phi and g",
         ),
+        (
+            Experiment(model="timm:resnet18", block=BlockConfig(norm_init=1.0), at=("a", "b.c")),
+            "scaled, 3 blocks, 4 heads, behind a, b.c",
+        ),
+        (
+            Experiment(
+                model="mine:build", block=BlockConfig(norm_init=1.0), at=("a",), position=True
+            ),
+            "scaled, 3 blocks, 4 heads, behind a, position",
+        ),
         (Experiment(blocks=0, position=True, dropout=0.3), "no blocks, position only, dropout 0.3"),
         (
             Experiment(block=BlockConfig(norm_init=1.0), dropout=0.25),

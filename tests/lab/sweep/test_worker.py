@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -12,14 +12,25 @@ from scalednl.errors import CommandError, UsageError
 from scalednl.lab.config import Experiment
 from scalednl.lab.records.run import BusyError
 from scalednl.lab.sweep import worker
+from scalednl.lab.sweep.plan import PlannedRun
 from scalednl.lab.sweep.worker import Attempt, Job, attempt
+from scalednl.lab.user_code import load_network
 from tests.lab.sweep.builders import make_job, planned
+from tests.lab.training.builders import SETTINGS, small
+from tests.lab.training.own_networks import write_own
 
 
 @pytest.fixture(autouse=True)
 def _own_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     """An attempt takes the arguments of its job for its own."""
     monkeypatch.setattr(sys, "argv", ["scalednl", "reproduce"])
+
+
+WORKER = (
+    "import json, sys; from scalednl.lab.sweep.worker import Job, attempt; "
+    "print(attempt(Job(**json.loads(sys.argv[1]))))"
+)
+"""One attempt in a process of its own, without the pipes"""
 
 
 def _raising(error: BaseException) -> Attempt:
@@ -70,6 +81,22 @@ def test_a_job_holds_what_another_machine_needs(tmp_path: Path) -> None:
     assert Experiment.from_dict(values["experiment"]) == run.experiment
     assert values["settings"]["threads"] == 1
     assert values["command"] == sys.argv
+
+
+def test_a_worker_loads_the_files_that_were_named_to_the_sweep(tmp_path: Path) -> None:
+    """A job names them; a worker without them refuses the run."""
+    name = load_network(write_own(tmp_path, "swept.py"), "build")
+    experiment = small(model=name, at=("stem",), epochs=1)
+    job = Job.of(PlannedRun("a", experiment, tmp_path / "a"), SETTINGS)
+    assert str(tmp_path / "swept.py") in job.code
+    for code, result in (((), "refused"), ((str(tmp_path / "swept.py"),), "finished")):
+        done = subprocess.run(
+            [sys.executable, "-c", WORKER, json.dumps(asdict(replace(job, code=code)))],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.splitlines()[-1].startswith(f"Attempt(result='{result}'"), done
 
 
 def test_a_process_answers_with_json_alone(tmp_path: Path) -> None:

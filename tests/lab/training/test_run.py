@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import os
+import random
 import shutil
 import signal
 import warnings
@@ -18,6 +19,8 @@ from safetensors.torch import load_file
 
 from scalednl.config import BlockConfig
 from scalednl.errors import CommandError, UsageError
+from scalednl.lab.attention.record import record_run
+from scalednl.lab.records.attention import read_attention
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.records.runs import read_run
 from scalednl.lab.training import run as run_module
@@ -27,8 +30,10 @@ from scalednl.lab.training.loop import Trainer
 from scalednl.lab.training.run import Outcome, run
 from scalednl.lab.training.run_writer import RunWriter, summary
 from scalednl.lab.training.setup import experiment_data, initial_model
+from scalednl.lab.user_code import load_network
 from scalednl.models.weights import load_model
 from tests.lab.training.builders import SETTINGS, SMALL, small
+from tests.lab.training.own_networks import SOURCE, write_own
 from tests.support import assert_close
 
 
@@ -140,6 +145,46 @@ def test_an_interrupted_run_ends_as_if_it_never_was(
     assert second.status == "finished"
     assert second.result.sessions == 2
     _assert_same(whole, tmp_path / "cut")
+
+
+def test_a_network_from_elsewhere_resumes_to_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With dropout of its own and random numbers of Python; eval and attention know it too."""
+    name = load_network(write_own(tmp_path, "resumed.py"), "build")
+    experiment = small(model=name, at=("stem",), recalibrate=2)
+    _run(tmp_path / "whole", experiment)
+    with monkeypatch.context() as patch:
+        _interrupt_after(patch, 5, signal.SIGINT)
+        assert _run(tmp_path / "cut", experiment).status == "interrupted"
+    torch.manual_seed(8)
+    random.seed(8)
+    assert _run(tmp_path / "cut", experiment).status == "finished"
+    _assert_same(tmp_path / "whole", tmp_path / "cut")
+    found = evaluate_source(tmp_path / "cut")
+    result = RunFolder(tmp_path / "cut").read_result()
+    assert result is not None
+    assert found["test_error_pct"] == result.test_error_pct.last
+    record_run(tmp_path / "cut", images=8, test_images=8)
+    attention = read_attention(tmp_path / "cut" / "attention")
+    assert attention is not None
+    assert [block.name for block in attention.blocks] == ["stem.nonlocal_.0"]
+    assert attention.model == name
+    assert attention.ablations is not None
+
+
+def test_a_changed_file_does_not_resume_a_run(tmp_path: Path) -> None:
+    """Neither is the network of the changed file tested with the weights of the run."""
+    path = write_own(tmp_path, "changed.py")
+    experiment = small(model=load_network(path, "build"), at=("stem",), epochs=1)
+    _run(tmp_path / "run", experiment)
+    recorded = RunFolder(tmp_path / "run").read_config()[0]
+    assert [entry.partition("=")[0] for entry in recorded.code] == ["changed:build"]
+    load_network(write_own(tmp_path, "changed.py", SOURCE.replace("0.2", "0.3")), "build")
+    with pytest.raises(UsageError, match="changed:build has changed since this run began"):
+        _run(tmp_path / "run", recorded)
+    with pytest.raises(UsageError, match="changed:build has changed since this run began"):
+        evaluate_source(tmp_path / "run")
 
 
 def test_a_resumed_run_drops_the_same_numbers(

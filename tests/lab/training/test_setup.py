@@ -1,10 +1,12 @@
 """Data and network at the start of an experiment."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from scalednl.config import BlockConfig
 from scalednl.errors import CommandError, UsageError
@@ -14,14 +16,19 @@ from scalednl.lab.training.devices import make_fabric
 from scalednl.lab.training.loop import Trainer
 from scalednl.lab.training.setup import (
     check_batch,
+    example_images,
     experiment_data,
     initial_model,
     load_pretrained,
+    smallest_part,
     train_crop,
+    try_step,
 )
 from scalednl.lab.training.setup import test_crop as crop_of_tests
+from scalednl.lab.user_code import load_network
 from scalednl.models.weights import save_model
 from tests.lab.training.builders import SETTINGS, SMALL, small
+from tests.lab.training.own_networks import write_own
 
 
 @pytest.mark.parametrize("name", ["pairs", "recall"])
@@ -121,3 +128,66 @@ def test_pretrained_weights_fill_all_but_the_blocks(tmp_path: Path) -> None:
     (tmp_path / "plain.safetensors").write_bytes(b"nonsense")
     with pytest.raises(CommandError, match=r"plain\.safetensors"):
         load_pretrained(model, tuned)
+
+
+def _own(folder: Path, **changes: Any) -> tuple[Experiment, nn.Module]:
+    """An experiment with a network of a user's own, and the network."""
+    name = load_network(write_own(folder, "setup.py"), "build")
+    experiment = small(model=name, **changes)
+    data = experiment_data(experiment, None)
+    images = example_images(experiment, data)
+    return experiment, initial_model(experiment, len(data.class_names), images)
+
+
+def test_seeds_pair_in_networks_from_elsewhere(tmp_path: Path) -> None:
+    """The backbone depends on the seed and not on the blocks."""
+    _, plain = _own(tmp_path, blocks=0)
+    _, scaled = _own(tmp_path, at=("stem",))
+    _, other = _own(tmp_path, at=("body",), seed=1)
+    for name, value in plain.state_dict().items():
+        assert torch.equal(value, scaled.state_dict()[name])
+    assert not torch.equal(plain.state_dict()["head.weight"], other.state_dict()["head.weight"])
+
+
+def test_wrong_places_are_one_sentence(tmp_path: Path) -> None:
+    """Missing, unknown, and without features."""
+    for at, sentence in [
+        ((), r"setup:build needs the module behind .* such as --at stem \(8 channels, "),
+        (("stam",), r"--at stam: no module at 'stam'; did you mean 'stem'"),
+        (("head",), r"--at head: 'head' \(Linear\) gives a tensor"),
+    ]:
+        with pytest.raises(UsageError, match=sentence):
+            _own(tmp_path, at=at)
+
+
+def test_the_smallest_part_of_an_epoch_is_tried(tmp_path: Path) -> None:
+    """The last batch, shared by processes and cut by --accumulate."""
+    assert smallest_part(small(batch=32), 150, world=1) == 22
+    assert smallest_part(small(batch=32), 150, world=4) == 5
+    assert smallest_part(small(batch=50), 150, world=1) == 50
+    assert smallest_part(small(batch=50, accumulate=7), 150, world=1) == 7
+    assert smallest_part(small(batch=32), 129, world=2) == 16
+    experiment, network = _own(tmp_path, at=("stem",))
+    try_step(network, experiment, experiment_data(experiment, None), world=1)
+
+
+def test_networks_from_elsewhere_are_fine_tuned(tmp_path: Path) -> None:
+    """From a file of save_model, or any checkpoint, whose classifier may have other classes."""
+    _, plain = _own(tmp_path, blocks=0, seed=5)
+    save_model(plain, tmp_path / "plain.safetensors")
+    state = {**plain.state_dict(), "head.weight": torch.ones(1000, 16), "head.bias": torch.ones(1)}
+    torch.save(state, tmp_path / "other.pt")
+    for name, loaded in (("plain.safetensors", True), ("other.pt", False)):
+        tuned, network = _own(
+            tmp_path, at=("stem",), finetune=True, weights=str(tmp_path / name), seed=1
+        )
+        before = network.state_dict()["head.weight"].clone()
+        load_pretrained(network, tuned)
+        found = network.state_dict()
+        assert torch.equal(found["body.0.weight"], plain.state_dict()["body.0.weight"])
+        assert torch.equal(
+            found["head.weight"], plain.state_dict()["head.weight"] if loaded else before
+        )
+    torch.save({**state, "body.0.weight": torch.ones(1)}, tmp_path / "other.pt")
+    with pytest.raises(CommandError, match=r"is of another network, .* body.0.weight does not fit"):
+        load_pretrained(network, tuned)

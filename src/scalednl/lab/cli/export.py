@@ -43,3 +43,9 @@ def export(
         print(export_model(source_model(source), to, example, opset=opset))
     except (ValueError, RuntimeError, OSError) as error:
         raise CommandError(str(error)) from error
+    except AssertionError as error:
+        # Of a network from elsewhere that torch.export could follow at some sizes only.
+        raise CommandError(
+            f"{source} cannot be exported for images of every size ({error}): another --size, at "
+            "which its smallest maps have several pixels, may work"
+        ) from error

@@ -120,7 +120,9 @@ def describe_block(experiment: Experiment) -> str:
     words += [_pooling(block)] if block.key_pool else []
     words += [f"softmax scale {block.softmax_scale}"] if block.softmax_scale != "embed" else []
     words += [f"batch norm starts at {block.norm_init:g}"] if block.norm_init != 1 else []
-    words += ["no position"] if experiment.position is False else []
+    words += [f"behind {', '.join(experiment.at)}"] if experiment.at else []
+    if experiment.has_position != (not experiment.at):
+        words += ["position" if experiment.has_position else "no position"]
     return ", ".join([*words, *dropout])
 
 

@@ -70,7 +70,7 @@ def plan_run(experiment: Experiment, settings: RunSettings, root: Path | None = 
         raise UsageError("--dry-run plans for one device: leave out --devices")
     use_threads(settings.threads)
     data = experiment_data(experiment, root)
-    check_code(experiment.code)
+    check_code(experiment.code, experiment.own_names)
     images = example_images(experiment, data)
     network = initial_model(experiment, len(data.class_names), images)
     check_batch(experiment, data, world=1)

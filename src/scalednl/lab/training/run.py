@@ -58,7 +58,7 @@ def run(
     """
     settings = settings or RunSettings()
     folder = RunFolder(path)
-    check_code(experiment.code)
+    check_code(experiment.code, experiment.own_names)
     experiment = with_images(experiment, root)
     ended = _ended(folder, experiment)
     if ended is not None:

@@ -16,9 +16,9 @@ from scalednl.lab.data import ImageData
 from scalednl.lab.data.folder_cache import with_images
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.training.checkpoint import newest_weights
-from scalednl.lab.user_code import check_code
+from scalednl.lab.user_code import advice, check_code
 from scalednl.models import published
-from scalednl.models.foreign_network import config_of, make_network
+from scalednl.models.foreign_network import UnknownNetworkError, config_of, make_network
 from scalednl.models.weights import load_model
 
 
@@ -119,7 +119,9 @@ def source_model(source: Path) -> nn.Module:
     try:
         return load_model(weights_file(source))
     except ValueError as error:
-        raise CommandError(str(error)) from error
+        unknown = error.__cause__
+        hint = f": {advice(unknown.name)}" if isinstance(unknown, UnknownNetworkError) else ""
+        raise CommandError(f"{error}{hint}") from error
 
 
 def with_reference_pixels(model: nn.Module, pixels: int) -> nn.Module:
