@@ -61,7 +61,8 @@ def try_wheel(wheel: Path) -> None:
     """Install it alone, then with the extra `lab`, and run scripts/smoke.py after each."""
     venv.create(ENVIRONMENT, clear=True, with_pip=True)
     python = ENVIRONMENT / ("Scripts" if sys.platform == "win32" else "bin") / "python"
-    pip = (python, "-m", "pip", "--quiet", "--disable-pip-version-check")
+    # -I: a PYTHONPATH to the repository would count as an installed package.
+    pip = (python, "-I", "-m", "pip", "--quiet", "--disable-pip-version-check")
     install = (*pip, "install", "-c", ROOT / "constraints.txt")
     print("Installing torch in build/package, about a minute ...", flush=True)
     # torch first and alone: what comes after it then finds the pinned one installed.
