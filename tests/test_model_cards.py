@@ -17,6 +17,7 @@ from scalednl.lab.training.run import run
 from scalednl.lab.training.setup import experiment_data
 from scalednl.lab.training.trained import source_experiment, source_model, weights_file
 from scalednl.models import published
+from scalednl.models.foreign_network import config_of
 from scripts.model_card import card, published_run
 from scripts.weights import FILES, default_name, main, publish, weights_table
 from tests.lab.training.builders import SETTINGS, small
@@ -54,7 +55,7 @@ def check_records(folder: Path) -> None:
     assert text == card(folder, folder.name), "run `python -m scripts.weights`"
     assert f"{result.test_error_pct.last:.2f} %" in text
     assert str(result.weights_sha256) in text
-    config = source_model(folder).config
+    config = config_of(source_model(folder))
     assert config is not None
     assert config.name == experiment.model
     assert config.num_classes == len(found.setup.class_names)

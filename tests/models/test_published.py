@@ -7,6 +7,7 @@ import torch
 
 from scalednl import create_model, list_weights, load_model, save_model
 from scalednl.models import published
+from scalednl.models.foreign_network import config_of
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def test_a_path_that_exists_wins(folder: Path, is_folder: bool) -> None:
     place = Path("some-net") / "weights.safetensors" if is_folder else Path("some-net")
     place.parent.mkdir(exist_ok=True)
     save_model(create_model("preresnet8", 3), place)
-    config = load_model("some-net").config
+    config = config_of(load_model("some-net"))
     assert config is not None
     assert config.num_classes == 3
     place.unlink()

@@ -8,7 +8,8 @@ import pytest
 from PIL import Image, ImageOps
 
 from scalednl.errors import UsageError
-from scalednl.lab.attention.read_photo import FORMATS, is_picture, read_photo
+from scalednl.lab.attention.read_photo import is_picture, read_photo
+from scalednl.lab.data.image_file import FORMATS
 
 GRADIENT = np.arange(12, dtype=np.uint8).reshape(3, 4) * 20
 

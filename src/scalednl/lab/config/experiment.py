@@ -100,7 +100,7 @@ class Experiment:
     recall: RecallConfig = field(default_factory=RecallConfig)
     """Options of the data set `recall`; other data sets ignore them"""
     folder: FolderConfig = field(default_factory=FolderConfig)
-    """Options of `folder:PATH`; other data sets ignore them"""
+    """Options of images in a folder of the user's own; other data sets ignore them"""
     recalibrate: int = 0
     """Training batches over which batch norm's statistics are estimated before a test; 0: off"""
     precision: Precision = "fp32"
