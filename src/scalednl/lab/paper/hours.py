@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import fmean, median
 
+from scalednl.errors import UsageError
 from scalednl.lab.config import Experiment
 from scalednl.lab.console import counted
 from scalednl.lab.paper.costs import CPU_THREAD_RATE, paper_gpu_rate, training_multiply_adds
@@ -52,7 +53,7 @@ def rates(found: Iterable[RunRecord], threads: int | None = None) -> Rates:
         devices.add(run.setup.device or "an unknown device")
         try:
             every.append(training_multiply_adds(run.experiment) / seconds)
-        except (KeyError, ValueError, OverflowError):
+        except (KeyError, ValueError, OverflowError, UsageError):
             # Data or a network outside the paper's tables, whose work is not known here.
             continue
     every = [rate for rate in every if 1 < rate < math.inf]
