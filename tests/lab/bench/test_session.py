@@ -31,7 +31,7 @@ def test_waiting_for_a_core_is_noticed(
 ) -> None:
     """The share of time in which others had the core is recorded, and a large one is reported."""
     seconds = iter([(10.0, 1.0), (13.0, 2.0)])
-    monkeypatch.setattr(session, "_core_seconds", lambda: next(seconds))
+    monkeypatch.setattr(session, "core_seconds", lambda: next(seconds))
     measuring = Session("blocks", BenchOptions(out=tmp_path))
     record = BlocksRecord(
         **measuring.header(),
@@ -51,6 +51,6 @@ def test_all_threads_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         (tmp_path / thread).mkdir()
         (tmp_path / thread / "schedstat").write_text(counts)
     monkeypatch.setattr(session, "TASKS", tmp_path)
-    assert session._core_seconds() == (4.0, 1.5)
+    assert session.core_seconds() == (4.0, 1.5)
     monkeypatch.setattr(session, "TASKS", tmp_path / "nowhere")
-    assert session._core_seconds() is None
+    assert session.core_seconds() is None

@@ -115,6 +115,7 @@ def test_scores_on_the_page_are_those_of_the_record(folder: Path, page: Page) ->
     """The table shows what report.json has: trained, untrained and the errors of ablations."""
     numbers = json.loads((folder / "report.json").read_text())
     assert [item["run"] for item in numbers["attention"]] == ["scaled", "softmax"]
+    page.eval_on_selector_all("#attention details", "all => all.forEach(d => { d.open = true })")
     cells = page.eval_on_selector_all(
         ".scores [data-key]",
         "all => all.map(c => [c.dataset.key, [c.innerText, c.closest('td').innerText]])",

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -148,7 +149,7 @@ def test_text_from_configs_stays_text(report: Path, browser: Browser) -> None:
         assert page.title().startswith("scalednl report")
         assert page.locator("img[src='x']").count() == 0
         assert "<script>document" in page.locator("#table-runs").inner_text()
-    assert "<script>" not in report.with_suffix(".md").read_text()
+    assert not re.search(r"(?<!\\)<script>", report.with_suffix(".md").read_text())
 
 
 @pytest.mark.parametrize("width", [320, 360, 768])

@@ -77,7 +77,7 @@ def test_the_page_has_the_section_and_the_footnotes(report: Path, browser: Brows
     with opened(browser, report) as page:
         section = page.locator("#printed")
         assert "0.07 points" in section.inner_text()
-        page.eval_on_selector_all("#printed details", "all => all.forEach(d => d.open = true)")
+        page.eval_on_selector_all("details", "all => all.forEach(d => d.open = true)")
         row = page.locator("#table-printed tr", has_text="direction only: softmax − scaled")
         assert "+0.34 ± 0.14" in row.inner_text()
         assert row.locator("td.larger").count() == 2

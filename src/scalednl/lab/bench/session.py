@@ -35,7 +35,7 @@ class Session:
         use_threads(options.threads)
         torch.manual_seed(0)
         self.origin = origin(threads=torch.get_num_threads())
-        self._start, self._cores = time.perf_counter(), _core_seconds()
+        self._start, self._cores = time.perf_counter(), core_seconds()
         self._progress = Console(stderr=True, highlight=False)
         self._load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
         versions = f"torch {torch.__version__}, {precision}"
@@ -91,11 +91,7 @@ class Session:
 
     def _waited(self) -> float | None:
         """Share of the time in which threads could have run, but others had their cores."""
-        now = _core_seconds()
-        if now is None or self._cores is None:
-            return None
-        ran, waited = (max(0.0, b - a) for a, b in zip(self._cores, now, strict=True))
-        return round(waited / (ran + waited), 4) if ran + waited > 0 else None
+        return share_waited(self._cores)
 
     def _where(self) -> str:
         on_gpu = self.device.startswith("cuda")
@@ -108,7 +104,16 @@ class Session:
         return f"{name}{quick}_{made}.{ending}"
 
 
-def _core_seconds() -> tuple[float, float] | None:
+def share_waited(since: tuple[float, float] | None) -> float | None:
+    """Share of the time since `core_seconds` in which threads waited for cores of others."""
+    now = core_seconds()
+    if now is None or since is None:
+        return None
+    ran, waited = (max(0.0, b - a) for a, b in zip(since, now, strict=True))
+    return round(waited / (ran + waited), 4) if ran + waited > 0 else None
+
+
+def core_seconds() -> tuple[float, float] | None:
     """Seconds that all threads ran, and waited for a core; None where Linux does not say.
 
     torch computes with several threads: if one of them waits, the others wait for it.

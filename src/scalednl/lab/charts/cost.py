@@ -18,12 +18,12 @@ from scalednl.lab.records.bench import (
 from scalednl.lab.records.methods import MAIN_METHODS, METHODS
 
 
-def draw(record: BenchRecord) -> str:
-    """The chart of a record of any kind."""
-    return _CHARTS[record.KIND](record)
+def draw(record: BenchRecord, *, narrow: bool = False) -> str:
+    """The chart of a record of any kind; a narrow one is for phones."""
+    return _CHARTS[record.KIND](record, narrow)
 
 
-def table3_chart(record: Table3Record) -> str:
+def table3_chart(record: Table3Record, narrow: bool = False) -> str:
     """Ratios to the network without blocks; the paper's are hollow."""
     plain = record.rows[0].train_step.median_ms
     rows = [Row(row.name, _colour(row.method), _table3_dots(row, plain)) for row in record.rows]
@@ -35,6 +35,7 @@ def table3_chart(record: Table3Record) -> str:
         start=1,
         foot=f"Filled: measured, with quartiles ({record.where}, batch {batch}). "
         "Hollow: the paper, where it prints one.",
+        narrow=narrow,
     )
 
 
@@ -55,7 +56,7 @@ def _printed(value: float | None) -> list[Dot]:
     return [] if value is None else [Dot(value, f"paper x{value:.2f}", hollow=True)]
 
 
-def scaling_chart(record: ScalingRecord) -> str:
+def scaling_chart(record: ScalingRecord, narrow: bool = False) -> str:
     """Time over pixels in both modes, with the fitted exponents."""
     sides = sorted({point.height for point in record.by_side})
     modes = dict.fromkeys(point.mode for point in record.by_side)
@@ -68,6 +69,7 @@ def scaling_chart(record: ScalingRecord) -> str:
         x_ticks=[(float(side * side), f"{side}²") for side in sides],
         foot=f"{record.where}, median of {record.settings.repeats}. "
         "Lines end where a step would take too long or not fit in memory.",
+        narrow=narrow,
     )
 
 
@@ -83,7 +85,7 @@ def _curves(record: ScalingRecord, mode: Mode) -> list[Curve]:
     return curves
 
 
-def orders_chart(record: OrdersRecord) -> str:
+def orders_chart(record: OrdersRecord, narrow: bool = False) -> str:
     """Time and bytes of every method over the associative order, map by map."""
     rows: list[Row] = []
     for place in dict.fromkeys(row.place for row in record.rows):
@@ -98,18 +100,19 @@ def orders_chart(record: OrdersRecord) -> str:
         log=True,
         reference=1.0,
         foot=f"{record.where}, median of {record.settings.repeats}. Both axes are logarithmic.",
+        narrow=narrow,
     )
 
 
-def blocks_chart(record: BlocksRecord) -> str:
+def blocks_chart(record: BlocksRecord, narrow: bool = False) -> str:
     """Time and bytes of the demo's blocks."""
     rows = [
         Row(
             row.method,
             _colour(row.method),
             [
-                [Dot(row.milliseconds, f"{_three(row.milliseconds)} ms")],
-                [Dot(row.bytes_kept / 1e6, f"{_three(row.bytes_kept / 1e6)} MB")],
+                [Dot(row.milliseconds, f"{three_digits(row.milliseconds)} ms")],
+                [Dot(row.bytes_kept / 1e6, f"{three_digits(row.bytes_kept / 1e6)} MB")],
             ],
         )
         for row in record.rows
@@ -120,6 +123,7 @@ def blocks_chart(record: BlocksRecord) -> str:
         rows,
         log=True,
         foot="Both axes are logarithmic. All scaled rows compute the same, checked before timing.",
+        narrow=narrow,
     )
 
 
@@ -129,12 +133,12 @@ def _colour(method: str) -> str:
     return "grey" if known is None else known.colour
 
 
-def _three(value: float) -> str:
+def three_digits(value: float) -> str:
     """Three digits, and never a power of ten."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-_CHARTS: dict[str, Callable[[Any], str]] = {
+_CHARTS: dict[str, Callable[[Any, bool], str]] = {
     Table3Record.KIND: table3_chart,
     ScalingRecord.KIND: scaling_chart,
     OrdersRecord.KIND: orders_chart,

@@ -4,13 +4,26 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scalednl.lab.charts.svg import DASHES, Axis, document, line, marker, path, spread_out, text
+from scalednl.lab.charts.svg import (
+    DASHES,
+    LINE,
+    NARROW,
+    Axis,
+    document,
+    line,
+    marker,
+    paragraph,
+    path,
+    spread_out,
+    text,
+)
 
-_LEFT, _TOP, _BOTTOM, _GAP, _TALL, _LINE = 58, 84, 48, 22, 190, 19
+_LEFT, _TOP, _BOTTOM, _GAP, _TALL = 58, 84, 48, 22, 190
 _WIDTHS = {1: 520, 2: 330, 3: 250}
 _WIDTH = 215
 _PER_ROW = 4
 _LOG_TOP, _LOG_LEFT, _LOG_WIDE, _LOG_TALL, _NAMES = 66, 62, 300, 300, 168
+_LOG_NARROW = 160
 
 
 @dataclass(frozen=True)
@@ -45,25 +58,30 @@ def log_chart(
     y_label: str,
     x_ticks: Ticks,
     foot: str = "",
+    narrow: bool = False,
 ) -> str:
-    """Plots over two logarithmic axes, each line named where it ends."""
+    """Plots over two logarithmic axes, each line named where it ends; `narrow` is for phones."""
     values = [y for plot in plots for curve in plot.curves for _, y in curve.points]
     assert values, "a chart needs points"
-    parts = [text(12, 24, title, kind="title")]
+    parts = paragraph(24, title, kind="title", narrow=narrow)
+    start = _LOG_TOP + LINE * (len(parts) - 1)
+    wide = _LOG_NARROW if narrow else _LOG_WIDE
+    across, down = _LOG_LEFT + wide + _NAMES - 20, _LOG_TALL + 76
     for index, plot in enumerate(plots):
-        left = _LOG_LEFT + index * (_LOG_LEFT + _LOG_WIDE + _NAMES - 20)
-        x = Axis(x_ticks[0][0], x_ticks[-1][0], left, left + _LOG_WIDE, log=True)
-        bottom = _LOG_TOP + _LOG_TALL
-        y = Axis(_round_below(min(values)), max(values) * 1.25, bottom, _LOG_TOP, log=True)
+        left = _LOG_LEFT + (0 if narrow else index * across)
+        top = start + (index * down if narrow else 0)
+        x = Axis(x_ticks[0][0], x_ticks[-1][0], left, left + wide, log=True)
+        bottom = top + _LOG_TALL
+        y = Axis(_round_below(min(values)), max(values) * 1.25, bottom, top, log=True)
         parts += _frame(plot.title, x, y, x_label, x_ticks)
         parts.append(text(left - 46, bottom - _LOG_TALL / 2, y_label, anchor="middle", turn=True))
         parts += [part for curve in plot.curves for part in _curve(curve, x, y)]
         parts += _names(plot.curves, x, y)
-    width = 2 + len(plots) * (_LOG_LEFT + _LOG_WIDE + _NAMES) - 20 * (len(plots) - 1)
-    height = _LOG_TOP + _LOG_TALL + 52 + (22 if foot else 0)
-    if foot:
-        parts.append(text(12, height - 10, foot, kind="soft"))
-    return document(width, height, title, parts)
+    rows, columns = (len(plots), 1) if narrow else (1, len(plots))
+    end = start + _LOG_TALL + 52 + (rows - 1) * down
+    last = paragraph(end + 12, foot, kind="soft", narrow=narrow) if foot else []
+    width = NARROW if narrow else 22 + columns * across
+    return document(width, end + (3 + LINE * len(last) if last else 0), title, parts + last)
 
 
 def curve_chart(
@@ -74,25 +92,33 @@ def curve_chart(
     y_label: str,
     x_ticks: Ticks = (),
     foot: str = "",
+    narrow: bool = False,
 ) -> str:
-    """Plots over linear axes, four per row, with one key; `x_ticks` replaces numbers by words."""
+    """Plots over linear axes, four per row, with one key; `x_ticks` replaces numbers by words.
+
+    A narrow chart, for phones, has one plot per row.
+    """
     points = [p for plot in plots for curve in plot.curves for p in curve.points]
     assert points, "a chart needs points"
     bands = [b for plot in plots for curve in plot.curves for b in curve.band]
     x_range = _range([x for x, _ in (*points, *x_ticks)])
     y_range = _range([y for _, y in points] + [y for _, *edges in bands for y in edges])
-    rows = -(-len(plots) // _PER_ROW)
-    wide = _WIDTHS.get(len(plots), _WIDTH)
-    columns = min(_PER_ROW, len(plots))
-    width = max(_LEFT + columns * (wide + _GAP) + 6, 8.2 * len(title) + 24, 6.4 * len(foot))
-    key, lines = _key(plots, width)
-    start = _TOP + _LINE * (lines - 1)
-    parts = [text(12, 24, title, kind="title"), *key]
+    columns = 1 if narrow else min(_PER_ROW, len(plots))
+    rows = -(-len(plots) // columns)
+    wide = NARROW - _LEFT - _GAP - 6 if narrow else _WIDTHS.get(len(plots), _WIDTH)
+    width = _LEFT + columns * (wide + _GAP) + 6
+    if not narrow:
+        width = max(width, 8.2 * len(title) + 24, 6.4 * len(foot))
+    heading = paragraph(24, title, kind="title", narrow=narrow)
+    above = LINE * (len(heading) - 1)
+    key, lines = _key(plots, width, above)
+    start = _TOP + above + LINE * (lines - 1)
+    parts = [*heading, *key]
     step = _TALL + _BOTTOM + 26
     for index, plot in enumerate(plots):
-        first = index % _PER_ROW == 0
-        left = _LEFT + (index % _PER_ROW) * (wide + _GAP)
-        top = start + (index // _PER_ROW) * step
+        first = index % columns == 0
+        left = _LEFT + (index % columns) * (wide + _GAP)
+        top = start + (index // columns) * step
         x = Axis(*x_range, left, left + wide, log=False)
         y = Axis(*y_range, top + _TALL, top, log=False)
         ticks = x_ticks or [(v, f"{v:g}") for v in x.ticks() if v == int(v)]
@@ -100,10 +126,9 @@ def curve_chart(
         parts += [part for curve in plot.curves for part in _curve(curve, x, y)]
         if first:
             parts.append(text(left - 44, top + _TALL / 2, y_label, anchor="middle", turn=True))
-    height = start + rows * step - 20 + (18 if foot else 0)
-    if foot:
-        parts.append(text(12, height - 8, foot, kind="soft"))
-    return document(width, height, title, parts)
+    height = start + rows * step - 20
+    last = paragraph(height + 10, foot, kind="soft", narrow=narrow) if foot else []
+    return document(width, height + LINE * len(last), title, parts + last)
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
@@ -119,7 +144,7 @@ def _round_below(value: float) -> float:
     return max(s * scale for s in (0.5, 1, 2, 5) if s * scale <= value * 0.95)
 
 
-def _key(plots: Sequence[Plot], width: float) -> tuple[list[str], int]:
+def _key(plots: Sequence[Plot], width: float, above: float) -> tuple[list[str], int]:
     """Every name once, and the number of lines that they take."""
     colours = {curve.name: curve.colour for plot in plots for curve in plot.curves}
     parts, at, lines = [], 14.0, 1
@@ -127,7 +152,7 @@ def _key(plots: Sequence[Plot], width: float) -> tuple[list[str], int]:
         wide = 52 + 7.4 * len(name)
         if at > 14 and at + wide > width:
             at, lines = 14.0, lines + 1
-        y = 45 + _LINE * (lines - 1)
+        y = 45 + above + LINE * (lines - 1)
         parts.append(path([(at, y), (at + 24, y)], colour, DASHES[colour]))
         parts.append(marker(at + 12, y, colour))
         parts.append(text(at + 31, y + 4, name, colour=colour))

@@ -1,12 +1,15 @@
 """The few shapes that charts are made of, and their colours."""
 
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
 COLOURS = ("blue", "red", "green", "purple", "grey")
 """Distinct without red-green vision too; each is drawn with a marker of its own"""
+NARROW, LINE = 340, 19
+"""Width of charts for a phone; height of a line of text"""
 DASHES = {"blue": "", "red": "7 3", "green": "", "purple": "2 3", "grey": "4 4"}
 _STYLE = """
 .scalednl-chart{color:var(--chart-ink,#1f2328);--faint:var(--chart-faint,#d5d9de);
@@ -85,6 +88,13 @@ def text(
     rest += f' style="fill:var(--{colour})"' if colour else ""
     rest += f' transform="rotate(-90 {x:.1f} {y:.1f})"' if turn else ""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{rest}>{escape(words)}</text>'
+
+
+def paragraph(y: float, words: str, *, kind: str = "", narrow: bool = False) -> list[str]:
+    """Words from the left edge on; in lines that fit a narrow chart, where it is one."""
+    letters = NARROW / (8.4 if kind == "title" else 6.9)
+    lines = textwrap.wrap(words, int(letters)) if narrow else [words]
+    return [text(12, y + LINE * number, part, kind=kind) for number, part in enumerate(lines)]
 
 
 def line(x1: float, y1: float, x2: float, y2: float, *, kind: str = "grid", style: str = "") -> str:

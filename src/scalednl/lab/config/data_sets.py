@@ -100,6 +100,11 @@ DATA_SETS = {
 }
 
 
+def is_generated(name: str) -> bool:
+    """Whether a data set of this name is generated; images in a folder are not."""
+    return name in DATA_SETS and DATA_SETS[name].is_generated
+
+
 def find_data_set(name: str) -> DataFacts:
     """The facts of a data set; an unknown name is a UsageError that suggests one."""
     if name in DATA_SETS:

@@ -9,7 +9,8 @@ from rich.table import Table
 from scalednl.lab.bench.agreement import reference_block, require
 from scalednl.lab.bench.blocks import features, make_block
 from scalednl.lab.bench.measure import interleaved, relative_error, training_step
-from scalednl.lab.console import short_bytes
+from scalednl.lab.bench.session import core_seconds, share_waited
+from scalednl.lab.charts.cost import three_digits
 from scalednl.lab.counting import bytes_kept
 from scalednl.lab.records import origin
 from scalednl.lab.records.bench import SCHEMA, BlocksRecord, BlocksRow, BlocksSettings
@@ -22,7 +23,9 @@ SHOWN = ("softmax plain", "softmax fused", "quadratic", "associative", "auto")
 
 def measure_cost(out: Path, console: Console) -> None:
     """Print the table and keep it for the page."""
+    since = core_seconds()
     rows = _measure()
+    waited = share_waited(since)
     best = rows[-1]
     table = Table(box=None, pad_edge=False, padding=(0, 2))
     for column in ("", "time", "ratio", "kept for backward", "error"):
@@ -30,9 +33,9 @@ def measure_cost(out: Path, console: Console) -> None:
     for row in rows:
         table.add_row(
             f"[bold green]{row.method}[/]" if row is best else row.method,
-            f"{row.milliseconds:.1f} ms",
+            f"{three_digits(row.milliseconds)} ms",
             f"x{row.milliseconds / best.milliseconds:.1f}",
-            short_bytes(row.bytes_kept),
+            f"{three_digits(row.bytes_kept / 1e6)} MB",
             f"{row.error:.0e}",
         )
     console.print(table)
@@ -43,7 +46,12 @@ def measure_cost(out: Path, console: Console) -> None:
         quick=True,
         settings=BlocksSettings(f"One block on {shape}, best of {REPEATS}", REPEATS),
         rows=tuple(rows),
+        waited=waited,
     )
+    if record.has_waited:
+        console.print(
+            f"[dim]The machine was busy: threads waited for a core {waited:.0%} of the time.[/]"
+        )
     write_record(out / "cost.json", record)
 
 

@@ -7,6 +7,7 @@ from rich.console import Console
 
 from scalednl.files import writing_to
 from scalednl.lab.attention.record import record_run
+from scalednl.lab.console import duration
 from scalednl.lab.demo.cost import measure_cost
 from scalednl.lab.demo.training import train_all
 from scalednl.lab.machine import use_threads
@@ -25,26 +26,23 @@ def run(out: Path, threads: int | None = None) -> int | None:
     use_threads(threads)
     console = Console(highlight=False)
     console.print(
-        "[bold]1. Can it compare two places?[/]  Each image of `pairs` has a red and a blue "
-        "grating at opposite edges; the class is the difference of their angles. Without a block, "
-        "no unit of the network sees both.\n"
+        "[bold]Can a network compare two distant places?[/] Each image of `pairs` has two gratings "
+        "at opposite edges; the class is the difference of their angles.\n"
     )
     trained = train_all(out, threads, console)
     if trained.signal:
         return trained.signal
     console.print(
-        "\n[bold]2. What does it cost?[/]  One block, forward and backward; all scaled rows "
-        "compute the same numbers.\n"
+        "\n[bold]What does a block cost?[/] Forward and backward; all scaled rows compute the same."
     )
     with writing_to(out):
         measure_cost(out, console)
-    console.print("\n[bold]3. Where does it look?[/]  Scoring the attention maps ...")
     for path in trained.with_blocks:
         record_run(path, images=IMAGES, quiet=True)
     page = write_report([out], out / "report.html")
     console.print(
-        f"\n[dim]{time.perf_counter() - start:.0f} s. The page has curves, maps to touch and the "
-        "paper's tables; `scalednl reproduce all --scale smoke` fills them. Open:[/]"
+        "\n[bold]Where does it look?[/] The page shows it, pixel by pixel. All took "
+        f"{duration(time.perf_counter() - start)}; open"
     )
     # Alone on its line, and in one piece however narrow the terminal is.
     print(page.resolve(), flush=True)

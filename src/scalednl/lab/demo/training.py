@@ -1,7 +1,7 @@
 """The three trainings of the demonstration, and their live table."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from scalednl.errors import CommandError
 from scalednl.lab.config import Experiment, RunSettings
 from scalednl.lab.console import duration, emit
 from scalednl.lab.recipes import find_recipe
-from scalednl.lab.records.run import RunFolder
+from scalednl.lab.records.run import Epoch, Result, RunFolder
 from scalednl.lab.training.run import run
 
 RECIPES = {"pairs-plain": "no block", "pairs-softmax": "softmax", "pairs-scaled": "scaled"}
@@ -83,9 +83,9 @@ def _is_wide(console: Console) -> bool:
 def _row(words: str, experiment: Experiment, folder: RunFolder) -> list[str]:
     """The row of a training, from its run directory."""
     try:
-        epochs = folder.read_epochs()
+        epochs, result = folder.read_epochs(), folder.read_result()
     except CommandError:
-        epochs = []
+        epochs, result = [], None
     if not epochs:
         return [words, f"0/{experiment.epochs}", "", "", "", ""]
     last = epochs[-1]
@@ -98,9 +98,16 @@ def _row(words: str, experiment: Experiment, folder: RunFolder) -> list[str]:
         f"{last.epoch + 1}/{experiment.epochs}",
         f"{error:.2f} %",
         full * filled + empty * (BAR - filled) + note,
-        f"{last.images_per_second:,.0f}",
+        f"{_speed(epochs, result):,.0f}",
         duration(last.seconds),
     ]
+
+
+def _speed(epochs: Sequence[Epoch], result: Result | None) -> float:
+    """Images per second over the whole training, as the page has it, or of its last epoch."""
+    if result is not None and result.images_per_second is not None:
+        return result.images_per_second
+    return epochs[-1].images_per_second
 
 
 def _can_draw() -> bool:

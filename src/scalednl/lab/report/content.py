@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
+from scalednl.errors import UsageError
 from scalednl.lab.charts.cost import draw
+from scalednl.lab.config import Experiment
 from scalednl.lab.console import counted
 from scalednl.lab.paper.answers import ANSWERS
 from scalednl.lab.paper.artefacts import artefacts
+from scalednl.lab.paper.costs import chance_error_pct
 from scalednl.lab.paper.hours import rates
-from scalednl.lab.records.bench import BenchRecord, find_bench_records
+from scalednl.lab.records.bench import BenchRecord, BlocksRecord, BlocksRow, find_bench_records
 from scalednl.lab.records.origin import Origin, origin
 from scalednl.lab.records.runs import (
     Cells,
@@ -54,6 +57,9 @@ class Counts:
     states: dict[str, int]
     seconds: float
     verdicts: dict[str, int]
+    """Of those that runs or benchmarks decide, or leave open"""
+    waiting: int
+    """Claims that no seed could be judged for yet"""
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,9 @@ class Training:
     seconds: float | None
     images_per_second: float | None
     parameters: int | None
+    attention: str
+    chance: float | None
+    """Error of guessing in %, where the number of classes is known"""
 
 
 @dataclass(frozen=True)
@@ -103,10 +112,16 @@ class CostSection:
     kind: str
     title: str
     chart: str
+    narrow: str
+    """The chart for phones"""
     measured_by: str
     """The command that measures it"""
     quick: bool
     origin: Origin
+    blocks: tuple[BlocksRow, ...] = ()
+    """What single blocks cost, where the benchmark measured these"""
+    busy: str = ""
+    """That others used the machine meanwhile, in a sentence"""
 
 
 @dataclass(frozen=True)
@@ -173,12 +188,13 @@ def _scores(records: Sequence[RunAttention]) -> Scores:
 
 
 def _counts(runs: Sequence[RunRecord], verdicts: Sequence[Verdict]) -> Counts:
-    answers = Counter(verdict.answer for verdict in verdicts)
+    answers = Counter(verdict.answer for verdict in verdicts if not verdict.is_waiting)
     return Counts(
         runs=len(runs),
         states=dict(sorted(Counter(run.state for run in runs).items())),
         seconds=sum(run.result.seconds for run in runs if run.result is not None),
         verdicts={name: answers[name] for name in ANSWERS},
+        waiting=sum(verdict.is_waiting for verdict in verdicts),
     )
 
 
@@ -217,7 +233,16 @@ def _training(members: Sequence[RunRecord], cells: Cells) -> Training:
         seconds=fmean(one.seconds for one in results) if results else None,
         images_per_second=fmean(speeds) if speeds else None,
         parameters=results[0].parameters if results else None,
+        attention=attention_of(experiment),
+        chance=_chance(experiment),
     )
+
+
+def _chance(experiment: Experiment) -> float | None:
+    try:
+        return chance_error_pct(experiment)
+    except (UsageError, ZeroDivisionError):
+        return None
 
 
 def _run(run: RunRecord, counted: bool) -> RunRow:
@@ -248,4 +273,17 @@ def cost_section(record: BenchRecord) -> CostSection:
     """What the page shows of a record."""
     title, command = BENCHMARKS[record.KIND]
     command += " --quick" * (record.quick and record.KIND != "blocks")
-    return CostSection(*(record.KIND, title, draw(record), command, record.quick, record.origin))
+    blocks = record.rows if isinstance(record, BlocksRecord) else ()
+    return CostSection(
+        *(record.KIND, title, draw(record), draw(record, narrow=True), command),
+        *(record.quick, record.origin, blocks, _busy(record)),
+    )
+
+
+def _busy(record: BenchRecord) -> str:
+    if not record.has_waited:
+        return ""
+    return (
+        "The machine was busy while this was timed: threads waited for a core "
+        f"{record.waited:.0%} of the time."
+    )

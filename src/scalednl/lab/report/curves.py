@@ -28,6 +28,8 @@ class Figure:
     title: str
     chart: str
     """SVG"""
+    narrow: str
+    """The same for phones"""
 
 
 def attention_of(experiment: Experiment) -> str:
@@ -61,10 +63,18 @@ def error_figure(
     """A chart of test errors on one data set and network."""
     title = f"{data_words(place[0])}, {network_words(place[1])}"
     title += f", scale {scale}" if scale else ""
-    chart = curve_chart(
-        title, plots, x_label=x_label, y_label="test error, %", x_ticks=x_ticks, foot=foot
+    wide, narrow = (
+        curve_chart(
+            *(title, plots),
+            x_label=x_label,
+            y_label="test error, %",
+            x_ticks=x_ticks,
+            foot=foot,
+            narrow=is_narrow,
+        )
+        for is_narrow in (False, True)
     )
-    return Figure(title, chart)
+    return Figure(title, wide, narrow)
 
 
 def learning_curves(artefact: Artefact, runs: Cells) -> Iterator[Figure]:

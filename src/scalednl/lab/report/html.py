@@ -10,6 +10,7 @@ from importlib.resources import files
 from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup, escape
 
+from scalednl.lab.charts.cost import three_digits
 from scalednl.lab.console import duration
 from scalednl.lab.paper.rules import RULES
 from scalednl.lab.paper.scales import SCALES
@@ -22,14 +23,16 @@ from scalednl.lab.report.attention import (
     score_tables,
 )
 from scalednl.lab.report.content import Content
+from scalednl.lab.report.story import GENERATED, tell
 
 FILTERS = (
     *(duration, words.percent, words.printed, words.spread, words.minus, words.optional),
     *(words.difference_pieces, words.difference_long, words.bound, words.interval, words.plain),
     *(words.claim_groups, words.place, words.needed, words.verdict_class, words.anchor),
     *(words.score_words, words.score_title, words.score_number),
-    *(words.data_words, words.network_words),
+    *(words.data_words, words.network_words, three_digits),
 )
+TEMPLATES = ("page", "story", "attention", "parts", "printed")
 
 
 def render_page(content: Content) -> str:
@@ -38,6 +41,8 @@ def render_page(content: Content) -> str:
         "page.html.j2",
         content.attention,
         content=content,
+        story=tell(content),
+        generated=GENERATED,
         sections=_sections(content),
         scales=list(SCALES.values()),
         by_name={run.name: run for run in content.runs},
@@ -70,7 +75,7 @@ def rendered(template: str, attention: Sequence[RunAttention], **values: object)
 
 
 def _environment() -> Environment:
-    names = ("page.html.j2", "attention.html.j2", "parts.html.j2", "printed.html.j2")
+    names = [f"{name}.html.j2" for name in TEMPLATES]
     environment = Environment(
         loader=DictLoader({name: _asset(name) for name in names}),
         autoescape=True,
@@ -109,18 +114,18 @@ def _json_in_html(value: object) -> str:
 
 
 def _sections(content: Content) -> list[tuple[str, str]]:
-    return [
-        *([("trainings", "Trainings")] if content.others else []),
-        *(
-            [("attention", "Where it looks")]
-            if content.attention or content.damaged_attention
-            else []
-        ),
-        ("claims", "Claims"),
-        ("printed", "Printed numbers"),
-        ("tables", "Tables and figures"),
-        ("controls", "Controls"),
-        *([("cost", "Cost")] if content.costs or content.damaged_benchmarks else []),
-        ("runs", "Runs"),
-        ("method", "How to read this"),
-    ]
+    """Addresses and names of the sections that the page has, in its order."""
+    run = [table.is_control for table in content.tables if table.has_ours]
+    found = (
+        ("claims", "Claims", content.verdicts),
+        ("tables", "Tables and figures", False in run),
+        ("controls", "Controls", True in run),
+        ("trainings", "Trainings", content.others),
+        ("cost", "Cost", content.costs or content.damaged_benchmarks),
+        ("attention", "Where it looks", content.attention or content.damaged_attention),
+        ("printed", "Printed numbers", True),
+        ("not-run", "Not run here", len(run) < len(content.tables)),
+        ("runs", "Runs", True),
+        ("method", "How to read this", True),
+    )
+    return [(address, name) for address, name, is_there in found if is_there]

@@ -1,5 +1,6 @@
 """report.md: the tables alone, for an issue, a wiki or a terminal."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 from scalednl.lab.console import counted, duration
@@ -22,6 +23,7 @@ from scalednl.lab.report.formatting import (
 )
 from scalednl.lab.report.paper_tables import PaperTable
 from scalednl.lab.report.printed_numbers import PrintedNumbers
+from scalednl.lab.report.story import COUNT_WORDS, GENERATED, asked, warning
 from scalednl.lab.report.verdicts import Verdict
 
 
@@ -38,6 +40,11 @@ def _parts(content: Content) -> Iterator[str]:
         f"{counted(counts.runs, 'run')} ({states}), {duration(counts.seconds)} of training. "
         f"Made {made.date[:10]} by scalednl {made.scalednl}."
     )
+    if text := warning(content):
+        yield f"**Generated images only.** {text}"
+    if text := asked(content):
+        found = ", ".join(f"{n} {COUNT_WORDS[name]}" for name, n in counts.verdicts.items())
+        yield f"{text} {found}."
     if content.others:
         yield from ("## Trainings", _others(content.others))
     if content.verdicts:
@@ -75,7 +82,8 @@ def _verdicts(items: Sequence[Verdict]) -> str:
         [
             *(item.says, item.scale, place(item)),
             "" if item.mean is None else bound(item.mean, item.quantity),
-            *(interval(item, item.quantity), str(item.n or ""), item.answer),
+            *(interval(item, item.quantity), str(item.n or "")),
+            item.answer + (f" ({GENERATED})" if item.is_generated else ""),
             ". ".join(part for part in (item.why, needed(item)) if part),
         ]
         for item in items
@@ -194,9 +202,9 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _escape(text: str) -> str:
-    """Text that stays text: no column of its own, no tag."""
-    text = limited(" ".join(text.split()))
-    for letter, written in (("\\", "\\\\"), ("&", "&amp;"), ("<", "&lt;"), ("|", "\\|")):
-        text = text.replace(letter, written)
+    """Text that stays text: no column of its own, no tag, no entity."""
+    text = limited(" ".join(text.split())).replace("\\", "\\\\").replace("|", "\\|")
+    # A sign that begins no tag or entity stays as it is, for those who read the file itself.
+    text = re.sub(r"<(?=[A-Za-z/!?])|&(?=#?\w+;)", r"\\\g<0>", text)
     # A link needs its "](" and code its quotes.
     return text.replace("](", "]\\(").replace("`", "\\`")

@@ -85,6 +85,8 @@ class PrintedNumbers:
     contradictions: tuple[Contradiction, ...]
     provenance: tuple[PaperChoice, ...]
     chart: str
+    narrow: str
+    """The chart for phones"""
 
 
 @cache
@@ -103,6 +105,7 @@ def printed_numbers() -> PrintedNumbers:
         contradictions=tuple(provenance().contradictions),
         provenance=tuple(provenance().choices),
         chart=_chart(rows),
+        narrow=_chart(rows, narrow=True),
     )
 
 
@@ -159,7 +162,7 @@ def _counts() -> ContrastCounts:
     )
 
 
-def _chart(contrasts: Sequence[ContrastRow]) -> str:
+def _chart(contrasts: Sequence[ContrastRow], *, narrow: bool = False) -> str:
     """Differences on the two CIFARs with bars of ±2 noise, the placebos above them."""
     rows = [Row("One training, printed twice (placebo)")]
     for name in dict.fromkeys(item.name for item in placebos()):
@@ -186,6 +189,7 @@ def _chart(contrasts: Sequence[ContrastRow]) -> str:
         names=305,
         foot="Blue triangle: larger than 2 × noise. Grey: not distinguishable from the placebo. "
         "Purple: placebo.",
+        narrow=narrow,
     )
 
 

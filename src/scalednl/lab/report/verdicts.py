@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from scalednl.lab.config.data_sets import is_generated
 from scalednl.lab.console import counted
 from scalednl.lab.paper.answers import (
     FAILS,
@@ -102,6 +103,19 @@ class Verdict:
     more: More | None = None
     where: str = ""
     """Of costs: the network and machine"""
+    data: tuple[str, ...] = ()
+    """The data sets of its runs"""
+
+    @property
+    def is_generated(self) -> bool:
+        """Whether all its runs are of generated images, so that it is no answer about the paper."""
+        return bool(self.data) and all(is_generated(name) for name in self.data)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether no seed could be judged yet."""
+        seeds = self.n or any(row.n for row in self.rows)
+        return self.answer == OPEN and self.quantity != "cost" and not seeds
 
 
 def judge_all(runs: Cells, scores: Scores, seconds: Seconds) -> list[Verdict]:
@@ -136,6 +150,7 @@ def judge(claim: Claim, scale: Scale, runs: Cells, scores: Scores) -> Verdict | 
         *(claim.name, claim.says, claim.kind, claim.artefact, claim.quantity, scale.label),
         *(claim.is_primary, claim.is_ours, OPEN, ""),
         level=FIXED_LEVEL if often else rule.level(possible),
+        data=tuple(dict.fromkeys(row.data for row in rows)),
     )
     if often:
         return _often(verdict, rows)

@@ -11,7 +11,10 @@ from scalednl.lab.report.content import build_content
 from scalednl.lab.report.html import render_page
 from scalednl.lab.report.markdown import render_markdown
 
-LEFT_OUT = ("chart", "charts", "curves", "maps", "explorer", "folder", "experiments", "terms")
+LEFT_OUT = (
+    *("chart", "narrow", "charts", "curves", "maps", "explorer", "folder", "experiments"),
+    "terms",
+)
 """Pictures, the sums behind printed differences, and what only this machine can use"""
 
 

@@ -43,6 +43,20 @@ for (const button of document.querySelectorAll("[data-copy-as]")) {
   });
 }
 
+/* On a phone a row becomes a list: every value below the other, after the name of its column. */
+for (const table of document.querySelectorAll(".wide > table:not(.claims), .claims details table")) {
+  // Folded tables have no inner text yet.
+  const names = [...table.tHead.rows[0].cells].map((cell) => cell.textContent.replace(/\s+/g, " ").trim());
+  table.classList.add("stack");
+  for (const cell of table.querySelectorAll(":scope > tbody > tr > td")) {
+    cell.dataset.label = names[cell.cellIndex] ?? "";
+    const value = document.createElement("div");
+    value.className = "value";
+    value.append(...cell.childNodes);
+    if (value.textContent.trim()) cell.append(value);
+  }
+}
+
 for (const table of document.querySelectorAll(".sortable")) {
   [...table.tHead.rows[0].cells].forEach((head, column) => {
     const button = document.createElement("button");
@@ -87,6 +101,9 @@ for (const link of document.querySelectorAll(".how a[href^='#run-']")) {
   });
 }
 
+/* Standard deviation of grey levels below which an image is shown with more contrast. */
+const FAINT = 30;
+
 /* The explorer: rows of attention maps, computed here from theta and phi in few bits. */
 const source = document.getElementById("explorer-data");
 if (source) explore(JSON.parse(source.textContent));
@@ -126,6 +143,29 @@ function short(value) {
   return Number(value.toPrecision(2)).toString().replace("-", "\u2212");
 }
 
+/* Generated images are faint noise around grey, with patterns that stand out a little more: a power
+   of the distance from grey shows the patterns and hides the noise. Other images stay as they are. */
+function shown(picture) {
+  const canvas = document.createElement("canvas");
+  canvas.width = picture.naturalWidth;
+  canvas.height = picture.naturalHeight;
+  const pen = canvas.getContext("2d");
+  pen.drawImage(picture, 0, 0);
+  const pixels = pen.getImageData(0, 0, canvas.width, canvas.height);
+  const levels = [...pixels.data.filter((_, i) => i % 4 < 3)];
+  const mean = levels.reduce((sum, level) => sum + level, 0) / levels.length;
+  const variance = levels.reduce((sum, level) => sum + (level - mean) ** 2, 0) / levels.length;
+  if (variance > FAINT ** 2) return { picture, faint: false };
+  const most = levels.reduce((top, level) => Math.max(top, Math.abs(level - mean)), 1);
+  pixels.data.forEach((level, i) => {
+    if (i % 4 === 3) return;
+    const far = Math.min(1, 1.8 * (Math.abs(level - mean) / most) ** 1.7);
+    pixels.data[i] = 128 + 127 * Math.sign(level - mean) * far;
+  });
+  pen.putImageData(pixels, 0, 0);
+  return { picture: canvas, faint: true };
+}
+
 function explore(data) {
   const root = document.getElementById("explorer");
   root.hidden = false;
@@ -138,6 +178,7 @@ function explore(data) {
     picture.src = `data:image/png;base64,${image.png}`;
     return picture;
   });
+  const views = pictures.map((picture) => ({ picture, faint: false }));
   const panels = data.panels.map((runs, index) => makePanel(runs, index));
 
   function makePanel(runs, index) {
@@ -202,7 +243,7 @@ function explore(data) {
   function options(select, count, chosen) {
     select.replaceChildren(...Array.from({ length: count }, (_, i) => new Option(`${i + 1}`, i)));
     select.value = Math.min(chosen, count - 1);
-    select.disabled = count < 2;
+    select.parentElement.hidden = count < 2;
     return Number(select.value);
   }
 
@@ -235,8 +276,9 @@ function explore(data) {
     canvas.style.imageRendering = smooth ? "auto" : "pixelated";
     canvas.parentElement.style.setProperty("--shape", image.width / image.height);
     pen.imageSmoothingEnabled = smooth;
-    pen.filter = "grayscale(0.45) brightness(0.85)";
-    pen.drawImage(pictures[state.image], 0, 0, canvas.width, canvas.height);
+    const view = views[state.image];
+    pen.filter = view.faint ? "brightness(0.85)" : "grayscale(0.45) brightness(0.85)";
+    pen.drawImage(view.picture, 0, 0, canvas.width, canvas.height);
     pen.filter = "none";
     // Cells begin and end at whole pixels, so that their edges do not show.
     const x = (column) => Math.round((column * canvas.width) / keyWidth);
@@ -275,7 +317,9 @@ function explore(data) {
     small.width = image.width;
     small.height = image.height;
     pictures[index].addEventListener("load", () => {
-      small.getContext("2d").drawImage(pictures[index], 0, 0);
+      views[index] = shown(pictures[index]);
+      if (views[index].faint) root.querySelector(".strengthened").hidden = false;
+      small.getContext("2d").drawImage(views[index].picture, 0, 0);
       if (index === state.image) draw();
     });
     button.append(small);
