@@ -102,18 +102,16 @@ def register_attention(
 ) -> AttentionKind | Callable[[Function], AttentionKind]:
     """Make an attention of your own available under its function's name, as a decorator.
 
-    ```python
-    @scalednl.register_attention
-    def sigmoid(theta, phi):
-        n, d = phi.shape[-2:]
-        return torch.sigmoid(theta @ phi.mT / d**0.5) / n
-    ```
+    >>> @scalednl.register_attention
+    ... def sigmoid(theta, phi):
+    ...     n, d = phi.shape[-2:]
+    ...     return torch.sigmoid(theta @ phi.mT / d**0.5) / n
 
     The function is the reference: it takes theta (batch, heads, queries, d) and phi (batch, heads,
     keys, d) and returns the map A (batch, heads, queries, keys); or it takes g (batch, heads, keys,
     d) too and returns y = A g in theta's shape. Then `NonLocal2d(64, attention="sigmoid")`,
     `functional`, `create_model`, `insert_nonlocal`, `capture_attention` and the lab know it. With
-    the view "magnitude" the vectors are (|v|, 0, ..., 0), with "direction" v / |v|.
+    the view "magnitude" a vector v is (length of v, 0, ..., 0), with "direction" it has length 1.
 
     Args:
         function: the reference.

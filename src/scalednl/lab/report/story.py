@@ -34,7 +34,12 @@ METHOD_OF = {"softmax": METHODS["softmax plain"].label, "scaled": METHODS["auto"
 ARMS = 4
 NEAR_CHANCE = 5.0
 """Points between an error and that of guessing that make it a guess"""
-COUNT_WORDS: dict[str, str] = {HOLDS: "hold", FAILS: "do not hold", SAME: "no difference", OPEN: "open"}
+COUNT_WORDS: dict[str, str] = {
+    HOLDS: "hold",
+    FAILS: "do not hold",
+    SAME: "no difference",
+    OPEN: "open",
+}
 GENERATED = "generated images: no answer about the paper"
 """Beside a verdict"""
 
