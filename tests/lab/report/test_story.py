@@ -1,17 +1,19 @@
 """The first screen of the page."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
 
+from scalednl.lab.cli import parse
 from scalednl.lab.paper.answers import OPEN
 from scalednl.lab.recipes import find_recipe
 from scalednl.lab.records.bench import SCHEMA, BlocksRecord, BlocksRow, BlocksSettings
 from scalednl.lab.records.origin import Origin
 from scalednl.lab.records.typed_json import write_record
-from scalednl.lab.report.content import build_content
+from scalednl.lab.report.content import BENCHMARKS, build_content
 from scalednl.lab.report.story import GENERATED, asked, tell, warning
 from scalednl.lab.report.write import write_report
 from tests.lab.report.browser import opened
@@ -129,7 +131,9 @@ def test_the_first_screen_has_the_answers(demo: Path, browser: Browser) -> None:
         folded = page.locator("#not-run").bounding_box()
         assert folded is not None
         assert folded["height"] < 160
-        assert page.locator("#cost").bounding_box()["y"] < 2400  # type: ignore[index]
+        cost = page.locator("#cost").bounding_box()
+        assert cost is not None
+        assert cost["y"] < 2400
 
 
 @pytest.mark.parametrize("width", [320, 390])
@@ -160,3 +164,15 @@ def test_axe_finds_nothing(demo: Path, browser: Browser, scheme: str) -> None:
         found = page.evaluate("axe.run()")
         assert [item["id"] for item in found["violations"]] == []
         assert len(found["passes"]) > 20
+
+
+def test_commands_on_the_page_exist(demo: Path) -> None:
+    """Every complete command that the page cites parses; every benchmark names one."""
+    page = demo.read_text()
+    cited = set(re.findall(r"<code>scalednl ([^<]*)</code>", page))
+    cited |= {command.removeprefix("scalednl ") for _, command in BENCHMARKS.values()}
+    assert any(words.startswith("reproduce table1_importance") for words in cited)
+    for words in sorted(cited):
+        arguments = words.split()
+        if not any(word.isupper() for word in arguments):
+            assert callable(parse(arguments)), words
