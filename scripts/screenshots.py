@@ -1,6 +1,6 @@
 """The pictures of the report page in docs/images, from two finished pages.
 
-python -m scripts.screenshots runs/demo/report.html runs/reproduce-smoke/report.html
+python -m scripts.screenshots runs/demo/report.html results/lite/report.html
 """
 
 import sys
@@ -12,10 +12,11 @@ from tests.lab.report.browser import launched, opened
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 SHOTS = {
-    "report-light": (0, 1180, 1660, "light", ""),
-    "report-dark": (0, 1180, 1660, "dark", ""),
+    "report-light": (0, 1280, 1000, "light", ""),
+    "report-dark": (0, 1280, 1000, "dark", ""),
     "report-phone-dark": (0, 390, 1700, "dark", ""),
-    "report-tables": (1, 1280, 1500, "light", "#table4_backbones"),
+    "report-claims": (1, 1280, 1000, "light", ""),
+    "report-tables": (1, 1280, 1300, "light", "#table1_importance"),
 }
 """Name -> which of the two pages, width, height, colours, and where to scroll"""
 

@@ -7,9 +7,11 @@ from xml.etree import ElementTree
 import pytest
 
 from scalednl.lab.charts.cost import draw, scaling_chart
+from scalednl.lab.charts.svg import NARROW
 from scalednl.lab.records.bench import KINDS, BenchRecord, ScalingRecord, find_bench_records
 from scalednl.lab.records.methods import METHODS
 from scalednl.lab.report.content import cost_section
+from tests.lab.charts.builders import SVG, parsed
 
 RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
 
@@ -47,3 +49,17 @@ def test_a_record_of_one_size_is_drawn() -> None:
     chart = scaling_chart(replace(record, by_side=first, exponents=()))
     assert ElementTree.fromstring(chart).tag.endswith("svg")
     assert "nan" not in chart
+
+
+@pytest.mark.parametrize("kind", sorted({"table3", "scaling", "orders"}))
+def test_a_narrow_chart_says_the_same(kind: str) -> None:
+    """Every value of the wide chart is in the narrow one, and no text begins outside of it."""
+    record = _stored(kind)
+    wide, narrow = draw(record), draw(record, narrow=True)
+    said = {element.text for element in parsed(wide).iter(f"{SVG}title")}
+    assert said == {element.text for element in parsed(narrow).iter(f"{SVG}title")} != set()
+    picture = parsed(narrow)
+    assert float(picture.get("width", 0)) == NARROW
+    for element in picture.iter(f"{SVG}text"):
+        assert 0 <= float(element.get("x", -1)) < NARROW
+        assert 0 < float(element.get("y", -1)) <= float(picture.get("height", 0))

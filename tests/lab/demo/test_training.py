@@ -10,7 +10,7 @@ from scalednl.lab.config import Experiment
 from scalednl.lab.demo import training
 from scalednl.lab.demo.training import RECIPES
 from scalednl.lab.recipes import find_recipe
-from scalednl.lab.records.run import Epoch, RunFolder
+from scalednl.lab.records.run import Epoch, Result, RunFolder
 
 
 def _shown(runs: dict[str, tuple[Experiment, RunFolder]], width: int) -> list[str]:
@@ -63,3 +63,10 @@ def test_the_demo_trains_with_and_without_blocks() -> None:
         "recipe is pairs-scaled, not pairs-softmax",
         "block.attention is scaled, not softmax",
     ]
+
+
+def test_the_speed_is_the_pages(runs: dict[str, tuple[Experiment, RunFolder]]) -> None:
+    """A finished run shows the images per second of its result, not those of its last epoch."""
+    runs["pairs-plain"][1].write_result(Result(status="finished", images_per_second=1234.5))
+    assert "1,234" in _shown(runs, width=90)[1]
+    assert "1,500" in _shown(runs, width=90)[2]

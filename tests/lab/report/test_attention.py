@@ -60,7 +60,7 @@ def _drawn(page: Page) -> list[str]:
 
 def test_softmax_and_scaled_stand_side_by_side(page: Page) -> None:
     """One picture of each, softmax left; six images to choose from."""
-    assert page.locator(".panel h4 span").all_inner_texts() == ["softmax", "scaled"]
+    assert page.locator(".panel .name span").all_inner_texts() == ["softmax", "scaled"]
     assert page.locator(".images button").count() == 6
 
 

@@ -122,7 +122,7 @@ def test_one_photo_needs_no_choice(written: Written, browser: Browser, tmp_path:
         assert page.locator("h1").inner_text() == NAME
         assert not page.locator(".images").is_visible()
         assert not page.locator(".panel select").is_visible()
-        assert page.locator(".panel h4").inner_text().split() == ["scaled", "scaled"]
+        assert page.locator(".panel .name").inner_text().split() == ["scaled", "scaled"]
 
 
 def test_what_does_not_fit_is_said(tmp_path: Path, browser: Browser) -> None:

@@ -106,7 +106,7 @@ def curve_chart(
     columns = 1 if narrow else min(_PER_ROW, len(plots))
     rows = -(-len(plots) // columns)
     wide = NARROW - _LEFT - _GAP - 6 if narrow else _WIDTHS.get(len(plots), _WIDTH)
-    width = _LEFT + columns * (wide + _GAP) + 6
+    width = float(_LEFT + columns * (wide + _GAP) + 6)
     if not narrow:
         width = max(width, 8.2 * len(title) + 24, 6.4 * len(foot))
     heading = paragraph(24, title, kind="title", narrow=narrow)

@@ -92,7 +92,7 @@ def text(
 
 def paragraph(y: float, words: str, *, kind: str = "", narrow: bool = False) -> list[str]:
     """Words from the left edge on; in lines that fit a narrow chart, where it is one."""
-    letters = NARROW / (8.4 if kind == "title" else 6.9)
+    letters = (NARROW - 24) / (8.6 if kind == "title" else 6.6)
     lines = textwrap.wrap(words, int(letters)) if narrow else [words]
     return [text(12, y + LINE * number, part, kind=kind) for number, part in enumerate(lines)]
 

@@ -1,6 +1,6 @@
 """The first screen of the page: what was asked, and the answers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from scalednl.lab.config.data_sets import is_generated
@@ -111,22 +111,26 @@ class Story:
     """That no run is of the paper's data; "" where some are"""
     counts: tuple[tuple[str, str, int], ...]
     """Of judged claims: the answer, its words, how many"""
-    judged: tuple[Verdict, ...]
-    """The main claims that were judged; the decided others where none of the main ones was"""
+    main: tuple[Verdict, ...]
+    """The main claims that were judged, those with an answer first"""
+    settled: tuple[Verdict, ...]
+    """Other claims that have an answer"""
     asked: str
     """How many claims were judged, in a sentence"""
 
 
 def tell(content: Content) -> Story:
     """The story of a report."""
-    runs_judged = any(not one.is_waiting and one.quantity != "cost" for one in content.verdicts)
-    comparison = None if runs_judged else compare(content)
+    judged = [one for one in content.verdicts if not one.is_waiting]
+    main = [one for one in judged if one.is_primary]
+    comparison = None if any(one.quantity != "cost" for one in judged) else compare(content)
     question, how = _question(content, comparison)
     answers = content.counts.verdicts.items()
     return Story(
         *(question, how, comparison, warning(content)),
         tuple((name, COUNT_WORDS[name], count) for name, count in answers),
-        main_verdicts(content.verdicts),
+        tuple(sorted(main, key=lambda one: one.answer == OPEN)),
+        tuple(one for one in judged if not one.is_primary and one.answer != OPEN),
         asked(content),
     )
 
@@ -149,9 +153,9 @@ def compare(content: Content) -> Comparison | None:
     if len(rows) < 2:
         return None
     costs = {row.method: row for section in content.costs for row in section.blocks}
-    kinds = sorted(rows, key=order_of)[:ARMS]
+    shown = sorted(rows, key=order_of)[:ARMS]
     busy = "".join(section.busy for section in content.costs if section.blocks)
-    return Comparison(*place, tuple(_arm(kind, rows[kind], costs) for kind in kinds), busy)
+    return Comparison(*place, tuple(_arm(kind, rows[kind], costs) for kind in shown), busy)
 
 
 def _arm(kind: str, row: Training, costs: dict[str, BlocksRow]) -> Arm:
@@ -166,13 +170,6 @@ def warning(content: Content) -> str:
         return ""
     runs = "The run here is" if len(content.runs) == 1 else f"All {len(content.runs)} runs here are"
     return f"{runs} of generated images: nothing here bears on the paper's data."
-
-
-def main_verdicts(verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
-    """The main claims that were judged; where there is none, the other claims with an answer."""
-    judged = [one for one in verdicts if not one.is_waiting]
-    main = [one for one in judged if one.is_primary]
-    return tuple(main or [one for one in judged if one.answer != OPEN])
 
 
 def asked(content: Content) -> str:

@@ -9,7 +9,7 @@ function tableRows(table) {
 }
 
 function asMarkdown(rows) {
-  const line = (cells) => `| ${cells.map((c) => c.replace(/\|/g, "\\|").replace(/</g, "&lt;")).join(" | ")} |`;
+  const line = (cells) => `| ${cells.map((c) => c.replace(/\|/g, "\\|").replace(/<(?=[A-Za-z/!?])/g, "\\<")).join(" | ")} |`;
   return [line(rows[0]), line(rows[0].map(() => "---")), ...rows.slice(1).map(line)].join("\n") + "\n";
 }
 
@@ -184,7 +184,8 @@ function explore(data) {
   function makePanel(runs, index) {
     const panel = document.createElement("div");
     panel.className = "panel";
-    const heading = document.createElement("h4");
+    const heading = document.createElement("div");
+    heading.className = "name";
     const select = document.createElement("select");
     select.setAttribute("aria-label", `Run of picture ${index + 1}`);
     runs.forEach((number) => select.add(new Option(data.runs[number].name, number)));
