@@ -20,7 +20,7 @@ def registered() -> Iterator[dict[str, AttentionKind]]:
             n, d = phi.shape[-2:]
             return torch.sigmoid(theta @ phi.mT / d**0.5) / n
 
-        @register_attention(init=0.02)
+        @register_attention
         def kernel(theta: Tensor, phi: Tensor, g: Tensor) -> Tensor:
             a = theta.exp() @ phi.exp().mT
             return a / a.sum(-1, keepdim=True) @ g

@@ -18,8 +18,11 @@ from typing import Any, Literal, overload
 Form = Literal["dot_product", "softmax", "own"]
 Function = Callable[..., Any]
 NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
-RESERVED = ("plain", "same")
-"""Names that stand for something else: the network without blocks, the attention as it is"""
+RESERVED = (
+    *("plain", "same", "base", "magnitude", "direction", "he", "maps", "both"),
+    *("without", "neither"),
+)
+"""Names that stand for something else: no blocks, views, and columns of tables"""
 OWN_ORDERS = ("associative", "fused")
 """Orders that can be registered with an attention beside "quadratic", its reference"""
 
@@ -92,13 +95,11 @@ def register_attention(function: Function) -> AttentionKind: ...
 
 
 @overload
-def register_attention(
-    *, name: str | None = None, init: str | float = "he"
-) -> Callable[[Function], AttentionKind]: ...
+def register_attention(*, name: str | None = None) -> Callable[[Function], AttentionKind]: ...
 
 
 def register_attention(
-    function: Function | None = None, *, name: str | None = None, init: str | float = "he"
+    function: Function | None = None, *, name: str | None = None
 ) -> AttentionKind | Callable[[Function], AttentionKind]:
     """Make an attention of your own available under its function's name, as a decorator.
 
@@ -116,11 +117,10 @@ def register_attention(
     Args:
         function: the reference.
         name: another name than the function's.
-        init: how the convolutions of its blocks start: "he" or a standard deviation.
     """
     if function is None:
-        return lambda given: _register(given, name, init)
-    return _register(function, name, init)
+        return lambda given: _register(given, name)
+    return _register(function, name)
 
 
 def declare_attention(name: str) -> None:
@@ -135,16 +135,21 @@ def paper_attentions() -> list[str]:
     return [kind.name for kind in sorted(paper, key=lambda kind: kind.form != "softmax")]
 
 
+def known_attentions() -> list[str]:
+    """Names of the attentions that can be computed."""
+    return [*BUILT_IN, *own_attentions()]
+
+
 def own_attentions() -> list[str]:
     """Names of the attentions that can be computed and are not built in."""
     return [kind.name for kind in ATTENTIONS.values() if kind.function is not None]
 
 
-def _register(function: Function, name: str | None, init: str | float) -> AttentionKind:
+def _register(function: Function, name: str | None) -> AttentionKind:
     if not callable(function):
         raise ValueError(f"register_attention takes a function, but got {function!r}")
     name = getattr(function, "__name__", "") if name is None else name
-    if not NAME.fullmatch(name) or name in (*BUILT_IN, *RESERVED):
+    if not isinstance(name, str) or not NAME.fullmatch(name) or name in (*BUILT_IN, *RESERVED):
         raise ValueError(
             f"an attention cannot be called {name!r}: use lower-case letters, digits and "
             f"underscores, and none of {', '.join((*BUILT_IN, *RESERVED))}"
@@ -164,7 +169,6 @@ def _register(function: Function, name: str | None, init: str | float) -> Attent
     number = sum(kind.form == "own" for kind in ATTENTIONS.values() if kind is not there)
     ATTENTIONS[name] = kind = AttentionKind(
         name,
-        init=init,
         colour=_OWN_COLOURS[number % len(_OWN_COLOURS)],
         function=function,
         gives_map=parameters == 2,

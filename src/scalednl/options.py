@@ -6,7 +6,7 @@ from math import isfinite
 from operator import index
 from typing import Literal, TypeGuard, get_args
 
-from scalednl.attentions import ATTENTIONS, OWN_ORDERS
+from scalednl.attentions import ATTENTIONS, OWN_ORDERS, known_attentions
 
 Attention = str
 """A name of `attentions.ATTENTIONS`, which is open"""
@@ -118,10 +118,14 @@ def check_attention(attention: object) -> None:
     """Raise unless an attention of this name is known."""
     if isinstance(attention, str) and attention in ATTENTIONS:
         return
-    raise ValueError(
-        f"attention={attention!r} is unknown: use {_listed(ATTENTIONS)}"
-        f"{suggestion(attention, ATTENTIONS) or '; one of your own must be registered first'}"
-    )
+    known = known_attentions()
+    hint = suggestion(attention, known) or "; one of your own must be registered first"
+    raise ValueError(f"attention={_shortened(attention)} is unknown: use {_listed(known)}{hint}")
+
+
+def _shortened(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:100]}..."
 
 
 def check_center(center: object, attention: str) -> None:

@@ -1,15 +1,18 @@
 """Files of a user's own: what is executed, what counts as a change, and what is refused."""
 
+import ast
 from pathlib import Path
 
 import pytest
 
 from scalednl.errors import UsageError
+from scalednl.lab.config import Experiment
 from scalednl.lab.user_code import (
     check_code,
     code_of,
     files_of,
     fingerprint_of,
+    fingerprint_of_code,
     load_attention,
     load_code,
     load_network,
@@ -170,7 +173,7 @@ def test_an_attention_of_an_imported_module_has_a_fingerprint_too() -> None:
 
 
 @pytest.mark.parametrize(
-    "entry", ["", "sigmoid", "sigmoid=", "a=0123456789ag", "a b=0123456789ab", "<b>=0123456789ab"]
+    "entry", ["", "sigmoid", "sigmoid=", "a=0123456789ag", "a\nb=0123456789ab", "<b>=0123456789ab"]
 )
 def test_an_entry_is_a_name_and_twelve_letters(entry: str) -> None:
     """Anything else, which only a damaged or hostile record has, is refused."""
@@ -193,3 +196,47 @@ def test_a_file_registers_its_networks(tmp_path: Path) -> None:
     experiment = small(model=load_network(path, "build"), at=("stem",))
     assert experiment.code == (f"several:build={fingerprint_of('several:build')}",)
     assert small().code == ()
+
+
+def test_a_fingerprint_is_the_same_in_every_version_of_python() -> None:
+    """Fields that are empty, and those that newer versions add, do not count: a pinned value."""
+    tree = ast.parse("def f(theta, phi):\n    return theta @ phi.mT / 2.5\n")
+    assert fingerprint_of_code(tree) == "2d2d3be820ab"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            node.type_params = []  # type: ignore[attr-defined]
+            node._fields = (*node._fields, "type_params")
+    assert fingerprint_of_code(tree) == "2d2d3be820ab"
+
+
+@pytest.mark.parametrize("name", ["my net.py", "2net.py", "réseau.py"])
+def test_files_may_have_any_name(tmp_path: Path, name: str) -> None:
+    """Spaces, digits and other alphabets go through records too."""
+    experiment = small(model=load_network(write_own(tmp_path, name), "build"), at=("stem",))
+    assert experiment.model == f"{Path(name).stem}:build"
+    assert Experiment.from_dict(experiment.as_dict()) == experiment
+
+
+def test_two_spellings_of_a_path_are_one_file(tmp_path: Path) -> None:
+    """It is executed once, and its attention registered once."""
+    path = _write(tmp_path, ATTENTION, "spelt.py")
+    first = load_code(path)
+    assert load_code(tmp_path / ".." / tmp_path.name / "spelt.py") is first
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "words"),
+    [
+        ("import sys\nsys.exit(3)", "left.py", "line 2 failed: SystemExit: 3"),
+        ("raise ValueError('one\\ntwo')", "lines.py", "failed: ValueError: one$"),
+        ("raise ValueError", "silent.py", "failed: ValueError: no details"),
+        ("X = 1", "timm.py", "cannot be loaded under that name: rename it"),
+        ("X = 1", "a=b.py", "cannot be loaded under that name: rename it"),
+        ("-" * 200_000 + "1", "deep.py", "is not Python code: .+"),
+    ],
+)
+def test_odd_files_are_one_sentence(tmp_path: Path, text: str, name: str, words: str) -> None:
+    """Files that leave, that fail in several lines or none, and names that cannot be recorded."""
+    with pytest.raises(UsageError, match=words) as caught:
+        load_code(_write(tmp_path, text, name))
+    assert "\n" not in str(caught.value)

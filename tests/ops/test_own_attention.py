@@ -10,9 +10,11 @@ from torch import Tensor
 import scalednl
 from scalednl.attentions import ATTENTIONS, register_attention
 from scalednl.functional import attention_map, nonlocal_attention, nonlocal_block
+from scalednl.inspection import capture, factors
 from scalednl.inspection.ablations import MAP_ABLATIONS, VIEW_ABLATIONS, ablate
 from scalednl.inspection.scores import score_maps
 from scalednl.ops import reference
+from scalednl.ops.own_attention import own_map
 from scalednl.options import VIEWS, orders_of
 from tests.own_attentions import registered
 from tests.support import LAYOUTS, assert_close, assert_close_all, laid_out
@@ -289,3 +291,32 @@ def test_the_trial_leaves_the_random_stream_alone() -> None:
     assert torch.equal(scalednl.NonLocal2d(4, attention="sigmoid").theta.weight, first)
     with torch.device("meta"):
         assert scalednl.NonLocal2d(4, attention="kernel").theta.weight.is_meta
+
+
+def test_the_trial_looks_at_gradients_in_inference_mode_too() -> None:
+    """An order without gradients is refused wherever the block is made."""
+    ATTENTIONS["sigmoid"].order("fused")(lambda t, p, g: (ATTENTIONS["sigmoid"](t, p) @ g).detach())
+    with torch.inference_mode(), pytest.raises(ValueError, match="differs from its reference"):
+        scalednl.NonLocal2d(4, attention="sigmoid")
+
+
+def test_maps_of_many_images_are_formed_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scores and ablations are those of all images at once; a row forms one image's map."""
+    block = scalednl.NonLocal2d(4, attention="sigmoid", heads=2, norm_init=1.0).double().eval()
+    x = torch.randn(5, 4, 3, 4, dtype=torch.float64)
+    with scalednl.capture_attention(block) as captured:
+        block(x)
+    seen = captured[0]
+    scores, ablated = score_maps(seen.factors), ablate(block, x, "pair")
+    monkeypatch.setattr(factors, "LARGEST_MAP", 2 * 2 * 12 * 12)
+    parts = list(seen.parts())
+    assert [len(part.theta) for part in parts] == [2, 2, 1]
+    for name, found in scores.items():
+        assert_close(torch.cat([score_maps(part.factors)[name] for part in parts]), found, 1e-12)
+    assert_close(ablate(block, x, "pair"), ablated, 1e-12)
+    formed = []
+    monkeypatch.setattr(
+        capture, "own_map", lambda t, *rest: formed.append(len(t)) or own_map(t, *rest)
+    )
+    seen.rows(3, 1, [0])
+    assert formed == [1]

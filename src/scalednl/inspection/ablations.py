@@ -92,6 +92,9 @@ def ablate(block: NonLocalBlock, x: Maps, ablation: Ablation) -> Maps:
     if ablation == "unchanged":
         return block(x)
     seen = observe(block, x)
+    parts = [len(part.theta) for part in seen.parts()]
+    if len(parts) > 1:
+        return torch.cat([ablate(block, part, ablation) for part in x.split(parts)])
     if ablation in VIEW_ABLATIONS:
         y = seen.attended(view=ablation)
     elif ablation == "rank_one":

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from scalednl.attentions import ATTENTIONS
 from scalednl.blocks import NonLocalBlock
-from scalednl.inspection.factors import Factors, check_map_size, is_large_map
+from scalednl.inspection.factors import Factors, check_map_size, images_at_once, is_large_map
 from scalednl.ops.attention import attention_scale, centred, nonlocal_attention
 from scalednl.ops.layout import Maps, accumulation_dtype, full_precision, pixel_rows, rows_to_maps
 from scalednl.ops.masks import shown
@@ -77,6 +77,22 @@ class BlockAttention:
             phi, g = phi[:, :, self.key_mask[image]], g[:, :, self.key_mask[image]]
             key_size = (phi.shape[2],)
         return BlockAttention(self.name, self.block, theta, phi, g, query_size, key_size)
+
+    def parts(self) -> "Iterator[BlockAttention]":
+        """The images in order, so many at a time that maps that must be formed stay small.
+
+        Only an attention of a user's own forms the maps of all images at once.
+        """
+        step = len(self.theta)
+        if is_own(self.block.attention):
+            step = images_at_once(self.theta.shape[1], self.theta.shape[2], self.phi.shape[2])
+        for first in range(0, len(self.theta), step):
+            part = slice(first, first + step)
+            theta, phi, g = (v[part] for v in (self.theta, self.phi, self.g))
+            masks = (None if m is None else m[part] for m in (self.mask, self.key_mask))
+            yield BlockAttention(
+                *(self.name, self.block, theta, phi, g, self.query_size, self.key_size), *masks
+            )
 
     @property
     def is_large(self) -> bool:
@@ -187,12 +203,13 @@ class BlockAttention:
     def _one(self, image: int, head: int) -> Factors:
         self._check("image", image, self.theta.shape[0])
         self._check("head", head, self.theta.shape[1])
-        if self.key_mask is None:
+        if self.key_mask is None and not is_own(self.block.attention):
             return (self.factors if self.mask is None else self._factors(None)).at(image, head)
         one = slice(image, image + 1)
         theta, phi, g = (v[one] for v in (self.theta, self.phi, self.g))
         found = replace(self, theta=theta, phi=phi, g=g, mask=None, key_mask=None)
-        return found._factors(self.key_mask[image]).at(0, head)
+        exist = None if self.key_mask is None else self.key_mask[image]
+        return found._factors(exist).at(0, head)
 
     def _check(self, what: str, value: int, count: int) -> None:
         if not 0 <= value < count:

@@ -25,6 +25,11 @@ def is_large_map(queries: int, keys: int) -> bool:
     return queries * keys > LARGEST_MAP
 
 
+def images_at_once(heads: int, queries: int, keys: int) -> int:
+    """Of how many images all maps fit at once."""
+    return max(1, LARGEST_MAP // (heads * queries * keys))
+
+
 def check_map_size(queries: int, keys: int, itemsize: int) -> None:
     """Raise if a map is too large to be formed at once."""
     if is_large_map(queries, keys):

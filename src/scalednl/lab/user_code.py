@@ -9,6 +9,7 @@ import ast
 import hashlib
 import importlib.util
 import inspect
+import os
 import re
 import sys
 import textwrap
@@ -23,7 +24,7 @@ from scalednl.errors import UsageError
 from scalednl.options import suggestion
 
 REFERENCE = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)")
-ENTRY = re.compile(r"[A-Za-z_][\w.-]{0,99}(:[A-Za-z_]\w{0,99})?=[0-9a-f]{12}", re.ASCII)
+ENTRY = re.compile(r"[^:=<>&\"']{1,100}(:[^\W\d]\w{0,99})?=[0-9a-f]{12}")
 LARGEST = 2**20
 """Bytes of a file; what is larger is no file that somebody wrote"""
 MODULE = "scalednl_user_"
@@ -58,7 +59,9 @@ def split_reference(text: str) -> tuple[Path, str] | None:
 
 def load_code(path: Path) -> UserCode:
     """Execute a file, again if its code has changed; whatever is wrong with it is a UsageError."""
-    path = path.absolute()
+    path = Path(os.path.abspath(path))
+    if not ENTRY.fullmatch(f"{path.stem}=000000000000") or path.stem == "timm":
+        raise UsageError(f"{path} cannot be loaded under that name: rename it, such as my_code.py")
     try:
         if path.stat().st_size > LARGEST:
             raise UsageError(f"{path} is larger than {LARGEST} bytes: is it Python code?")
@@ -67,8 +70,9 @@ def load_code(path: Path) -> UserCode:
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
-        reason = error.msg if isinstance(error, SyntaxError) else str(error)
+        number = getattr(error, "lineno", None)
+        line = f", line {number}" if number else ""
+        reason = getattr(error, "msg", None) or str(error) or "it is nested too deeply"
         raise UsageError(f"{path}{line} is not Python code: {reason}") from error
     fingerprint = fingerprint_of_code(tree)
     code = _loaded.get(path)
@@ -141,7 +145,7 @@ def code_of(names: Iterable[str], given: Iterable[str] = ()) -> tuple[str, ...]:
     """NAME=FINGERPRINT of attentions and networks: as given, or else as they are loaded now."""
     given = tuple(given)
     for entry in given:
-        if not ENTRY.fullmatch(entry):
+        if not ENTRY.fullmatch(entry) or not entry.isprintable():
             raise UsageError(f"code has {entry[:80]!r}, which is not NAME=FINGERPRINT")
     known = dict(entry.split("=", 1) for entry in given)
     found = {name: known.get(name) or fingerprint_of(name) for name in names}
@@ -211,7 +215,18 @@ def fingerprint_of_code(tree: ast.Module) -> str:
         body = getattr(node, "body", None)
         if isinstance(body, list) and body and _is_text(body[0]):
             body[:] = body[1:] or [ast.Pass()]
-    return hashlib.blake2b(ast.dump(tree).encode(), digest_size=6).hexdigest()
+    return hashlib.blake2b(_written(tree).encode(), digest_size=6).hexdigest()
+
+
+def _written(node: object) -> str:
+    """A tree as text that is the same in every version of Python: without what is empty."""
+    if isinstance(node, list):
+        return f"[{','.join(map(_written, node))}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    parts = ((name, getattr(node, name, None)) for name in node._fields)
+    filled = (f"{name}={_written(value)}" for name, value in parts if value not in (None, []))
+    return f"{type(node).__name__}({','.join(filled)})"
 
 
 def _is_text(statement: ast.stmt) -> bool:
@@ -234,14 +249,14 @@ def _execute(path: Path, fingerprint: str) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
-        line = _line_in(path, error)
-        raise UsageError(f"{path}{line} failed: {type(error).__name__}: {error}") from error
+        line, words = _line_in(path, error), str(error).strip().splitlines() or ["no details"]
+        raise UsageError(f"{path}{line} failed: {type(error).__name__}: {words[0]}") from error
     return module
 
 
-def _line_in(path: Path, error: Exception) -> str:
+def _line_in(path: Path, error: BaseException) -> str:
     """The last line of the file that the error passed through."""
     line, trace = 0, error.__traceback__
     while trace is not None:

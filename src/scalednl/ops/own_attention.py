@@ -84,7 +84,12 @@ def ready(attention: str) -> AttentionKind:
         key = (kind, tuple(kind.orders.values()))
         if key not in _tried:
             # Not where the caller makes its weights, such as "meta", nor from the caller's numbers.
-            with torch.device("cpu"), torch.random.fork_rng(devices=[]), torch.enable_grad():
+            with (
+                torch.device("cpu"),
+                torch.random.fork_rng(devices=[]),
+                torch.inference_mode(False),
+                torch.enable_grad(),
+            ):
                 for queries, keys in SIZES:
                     _try(kind, queries, keys)
             _tried.add(key)

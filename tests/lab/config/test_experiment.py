@@ -234,3 +234,23 @@ def test_networks_from_elsewhere_have_places_and_no_stage() -> None:
         with pytest.raises(UsageError, match=sentence):
             replace(one, **changes)
     replace(one, blocks=0, position=True)
+
+
+def test_without_blocks_the_attention_does_not_matter() -> None:
+    """A run without blocks can be read without the code of the attention that it had."""
+    with registered():
+        plain = replace(find_recipe("pairs-sigmoid"), blocks=0)
+        file = plain.as_dict()
+    assert Experiment.from_dict(file) == plain
+    assert plain.code == ()
+
+
+def test_a_record_declares_its_own_attention_alone() -> None:
+    """Other names in its code stay unknown, and declared ones are not suggested."""
+    with registered():
+        values = find_recipe("pairs-sigmoid").as_dict()
+    values["code"] += [f"name{number}=0123456789ab" for number in range(50)]
+    Experiment.from_dict(values)
+    assert not any(name.startswith("name") for name in ATTENTIONS)
+    with pytest.raises(ValueError, match="use 'scaled', 'softmax' or 'mean'; one of your own"):
+        BlockConfig(attention="sigmoidd")

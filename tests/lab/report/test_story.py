@@ -24,12 +24,12 @@ AXE = "SCALEDNL_AXE"
 """Environment variable with the path of axe.min.js, of the npm package axe-core"""
 
 
-def _write_demo(folder: Path) -> None:
+def _write_demo(folder: Path, milliseconds: tuple[float, float] = (80.0, 4.0)) -> None:
     for name, error in ERRORS.items():
         write_run(folder / name, find_recipe(f"pairs-{name}"), [error + 1, error])
     rows = (
-        BlocksRow("softmax plain", 80.0, 24_000_000, 1e-7),
-        BlocksRow("scaled auto", 4.0, 1_310_000, 1e-7),
+        BlocksRow("softmax plain", milliseconds[0], 24_000_000, 1e-7),
+        BlocksRow("scaled auto", milliseconds[1], 1_310_000, 1e-7),
     )
     record = BlocksRecord(
         schema=f"{SCHEMA}{BlocksRecord.KIND}.v1",
@@ -176,3 +176,14 @@ def test_commands_on_the_page_exist(demo: Path) -> None:
         arguments = words.split()
         if not any(word.isupper() for word in arguments):
             assert callable(parse(arguments)), words
+
+
+@pytest.mark.parametrize("milliseconds", [(1e-320, 1e15), (1e15, 1e-320)])
+def test_times_that_cannot_be_compared_are_not(
+    tmp_path: Path, milliseconds: tuple[float, float]
+) -> None:
+    """A damaged record of costs has a page without a ratio of them."""
+    _write_demo(tmp_path, milliseconds)
+    page = write_report([tmp_path], tmp_path / "report.html").read_text()
+    assert "times faster" not in page
+    assert "times slower" not in page

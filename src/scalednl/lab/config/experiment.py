@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -20,6 +20,7 @@ from scalednl.lab.user_code import code_of
 from scalednl.options import USUAL_POOL, default_init
 
 Schedule = Literal["steps", "one-cycle"]
+SCALED = "scaled"
 Precision = Literal["fp32", "bf16", "fp16"]
 PRECISIONS: dict[Precision, str] = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
 """As experiments name them, and as Lightning Fabric does"""
@@ -110,6 +111,9 @@ class Experiment:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if not self.blocks and ATTENTIONS[self.block.attention].form == "own":
+            # Without blocks the attention says nothing, and a reader need not have its code.
+            object.__setattr__(self, "block", replace(self.block, attention=SCALED))
         object.__setattr__(self, "code", code_of(self.own_names, self.code))
         if is_folder(self.data):
             folder_path(self.data)
@@ -190,7 +194,7 @@ class Experiment:
         # Older files hold options of `pairs` for every data set.
         unused = _unused(str(values["data"]))
         used = _moved({name: value for name, value in values.items() if name not in unused})
-        _declare(used.get("code"))
+        _declare(used)
         try:
             given = _flat(used)
             large = [n for n, v in given.items() if isinstance(v, int) and abs(v) >= 2**63]
@@ -320,11 +324,13 @@ def _moved(values: dict[str, Any]) -> dict[str, Any]:
     return {**values, "block": inside, **outside}
 
 
-def _declare(code: object) -> None:
-    """Make the attentions of a user's own that a file names readable, without their code."""
-    for entry in code if isinstance(code, list) else ():
-        if isinstance(entry, str):
-            declare_attention(entry.partition("=")[0])
+def _declare(values: dict[str, Any]) -> None:
+    """Make an attention of a user's own readable, without its code, if the file has an entry."""
+    block, code = values["block"], values.get("code")
+    name = block.get("attention") if isinstance(block, dict) else None
+    entries = code if isinstance(code, list) else []
+    if any(isinstance(entry, str) and entry.partition("=")[0] == name for entry in entries):
+        declare_attention(str(name))
 
 
 def _letters(values: dict[str, Any]) -> str:

@@ -225,7 +225,7 @@ def _content(listing: Listing, sums: dict[str, bytes]) -> str:
     for part in (listing.train, listing.test or ()):
         for image in part:
             name = listing.class_names[image.label]
-            inside = image.name.partition(f"{name}/")[2]
+            inside = f"/{image.name}".partition(f"/{name}/")[2]
             entry = (name, inside, sums[image.name].hex())
             digest.update(f"{entry}\n".encode())
         digest.update(b"\n")

@@ -149,7 +149,7 @@ def on_white(image: Image.Image) -> Image.Image:
 
 def _grey_of_eight_bits(image: Image.Image) -> Image.Image:
     """16-bit numbers lose their lower half, others are stretched to the range."""
-    values = np.asarray(image)
+    values = np.nan_to_num(np.asarray(image)) if image.mode == "F" else np.asarray(image)
     if image.mode != "F":
         # In place of a division that would need eight bytes per pixel.
         return Image.fromarray((np.clip(values, 0, 65535) >> 8).astype(np.uint8))

@@ -32,6 +32,8 @@ NO_QUESTION = "Softmax-free non-local networks, measured"
 METHOD_OF = {"softmax": METHODS["softmax plain"].label, "scaled": METHODS["auto"].label}
 """Attention -> the block of it whose cost is shown"""
 ARMS = 4
+LARGEST_RATIO = 1e9
+"""Costs that differ by more are those of a damaged record"""
 NEAR_CHANCE = 5.0
 """Points between an error and that of guessing that make it a guess"""
 COUNT_WORDS: dict[str, str] = {
@@ -95,9 +97,12 @@ class Comparison:
         softmax = next((one.cost for one in self.arms if one.name == SOFTMAX), None)
         if softmax is None or arm.cost is None or arm.name == SOFTMAX:
             return ""
-        ratio = value(softmax) / value(arm.cost)
-        times = max(ratio, 1 / ratio)
-        return f"{times:,.{0 if times >= 10 else 1}f} times {words[ratio < 1]}"
+        theirs, mine = value(softmax), value(arm.cost)
+        smaller, larger = sorted((theirs, mine))
+        if smaller < larger / LARGEST_RATIO:
+            return ""
+        times = larger / smaller
+        return f"{times:,.{0 if times >= 10 else 1}f} times {words[theirs < mine]}"
 
 
 @dataclass(frozen=True)
