@@ -169,7 +169,7 @@ def test_a_large_map_is_refused_before_it_is_formed() -> None:
     block = scalednl.NonLocal2d(2, attention="sigmoid", heads=1)
     x = torch.zeros(1, 2, 1, 1).expand(1, 2, 100, 100)
     with scalednl.capture_attention(block) as captured:
-        captured.add(scalednl.inspection.capture.observe(block, x, ""))  # type: ignore[attr-defined]
+        captured.add(capture.observe(block, x, ""))
     assert captured[0].is_large
     with pytest.raises(ValueError, match="10,000 queries x 10,000 keys"):
         captured[0].rows(0, 0, [0])
@@ -315,8 +315,11 @@ def test_maps_of_many_images_are_formed_some_at_a_time(monkeypatch: pytest.Monke
         assert_close(torch.cat([score_maps(part.factors)[name] for part in parts]), found, 1e-12)
     assert_close(ablate(block, x, "pair"), ablated, 1e-12)
     formed = []
-    monkeypatch.setattr(
-        capture, "own_map", lambda t, *rest: formed.append(len(t)) or own_map(t, *rest)
-    )
+
+    def counted(theta: Tensor, *rest: Any) -> Tensor:
+        formed.append(len(theta))
+        return own_map(theta, *rest)
+
+    monkeypatch.setattr(capture, "own_map", counted)
     seen.rows(3, 1, [0])
     assert formed == [1]

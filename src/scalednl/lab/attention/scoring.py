@@ -118,10 +118,9 @@ def score_block(seen: BlockAttention) -> BlockScores:
     """All scores of one block in its last call."""
     if seen.is_large:
         return BlockScores({}, {})
-    parts = [score_maps(part.factors) for part in seen.parts()]
-    maps = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-    parts = PARTS if seen.block.view == "base" else ()
-    return BlockScores(maps, {f"kept_by_{view}": kept_by_view(seen, view) for view in parts})
+    maps = _concatenated([score_maps(part.factors) for part in seen.parts()])
+    views = PARTS if seen.block.view == "base" else ()
+    return BlockScores(maps, {f"kept_by_{view}": kept_by_view(seen, view) for view in views})
 
 
 @torch.no_grad()
