@@ -56,6 +56,8 @@ def test_the_decorated_name_is_still_a_function() -> None:
             {"name": "sigmoid"},
             "'sigmoid' is already registered by .*choose another",
         ),
+        (torch.nn.Linear(2, 2), {"name": "module"}, "classes, and modules .* are not supported"),
+        (torch.nn.Linear, {"name": "kind"}, "classes, and modules"),
         ("softmax", {"name": "word"}, "takes a function, but got 'softmax'"),
     ],
 )

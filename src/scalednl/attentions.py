@@ -148,11 +148,17 @@ def own_attentions() -> list[str]:
 def _register(function: Function, name: str | None) -> AttentionKind:
     if not callable(function):
         raise ValueError(f"register_attention takes a function, but got {function!r}")
+    if inspect.isclass(function) or hasattr(function, "named_parameters"):
+        raise ValueError(
+            "register_attention takes a function of theta and phi: classes, and modules with "
+            "parameters of their own, are not supported"
+        )
     name = getattr(function, "__name__", "") if name is None else name
     if not isinstance(name, str) or not NAME.fullmatch(name) or name in (*BUILT_IN, *RESERVED):
         raise ValueError(
-            f"an attention cannot be called {name!r}: use lower-case letters, digits and "
-            f"underscores, and none of {', '.join((*BUILT_IN, *RESERVED))}"
+            f"an attention cannot be called {name!r}: give register_attention(name=...) with "
+            "lower-case letters, digits and underscores, and none of "
+            f"{', '.join((*BUILT_IN, *RESERVED))}"
         )
     parameters = _positional(function)
     if parameters not in (2, 3):

@@ -64,6 +64,15 @@ def network_shape(name: str) -> NetworkShape:
     raise ValueError(f"unknown model {name!r}{hint}")
 
 
+def is_network(name: str) -> bool:
+    """Whether a name is that of a network here."""
+    try:
+        network_shape(name)
+    except ValueError:
+        return False
+    return True
+
+
 def _kind(depth: int) -> Literal["basic", "bottleneck"]:
     return "basic" if depth < BASIC_BELOW else "bottleneck"
 

@@ -119,7 +119,10 @@ def check_attention(attention: object) -> None:
     if isinstance(attention, str) and attention in ATTENTIONS:
         return
     known = known_attentions()
-    hint = suggestion(attention, known) or "; one of your own must be registered first"
+    hint = suggestion(attention, known) or (
+        "; one of your own must be registered first, on the command line by FILE.py:NAME or "
+        "--code FILE.py"
+    )
     raise ValueError(f"attention={_shortened(attention)} is unknown: use {_listed(known)}{hint}")
 
 

@@ -222,6 +222,21 @@ def _infinite_slope(theta: Tensor, phi: Tensor) -> Tensor:
     return (theta @ phi.mT * 0).abs().sqrt()
 
 
+LEARNED = torch.nn.Parameter(torch.ones((), dtype=torch.float64))
+
+
+def _learned(theta: Tensor, phi: Tensor) -> Tensor:
+    return (LEARNED * theta @ phi.mT).softmax(-1)
+
+
+def _random(theta: Tensor, phi: Tensor) -> Tensor:
+    return torch.dropout((theta @ phi.mT).softmax(-1), 0.5, True)
+
+
+def _detached(theta: Tensor, phi: Tensor) -> Tensor:
+    return (theta @ phi.mT).detach().softmax(-1)
+
+
 def _nonlinear(theta: Tensor, phi: Tensor, g: Tensor) -> Tensor:
     return (theta @ phi.mT) @ g.square()
 
@@ -240,6 +255,9 @@ def _fixed_width(theta: Tensor, phi: Tensor, g: Tensor) -> Tensor:
         (_mixes, "mixes the images of a batch"),
         (_half, "in torch.float64, but returned .* in torch.float32"),
         (_infinite_slope, "gradients that are not finite"),
+        (_learned, "depends on a learned tensor of its own"),
+        (_random, "is random: two calls"),
+        (_detached, "depends on theta, but gives it no gradient"),
         (_nonlinear, "is not linear in g"),
         (_fixed_width, "failed on embeddings of shapes"),
     ],
@@ -323,3 +341,16 @@ def test_maps_of_many_images_are_formed_some_at_a_time(monkeypatch: pytest.Monke
     monkeypatch.setattr(capture, "own_map", counted)
     seen.rows(3, 1, [0])
     assert formed == [1]
+
+
+def test_an_attention_may_leave_embeddings_out() -> None:
+    """A mean over all keys uses neither theta nor phi, and is a control that people want."""
+
+    @register_attention
+    def everywhere(theta: Tensor, phi: Tensor) -> Tensor:
+        return theta.new_full((*theta.shape[:3], phi.shape[2]), 1 / phi.shape[2])
+
+    block = scalednl.NonLocal2d(4, attention="everywhere", heads=1, norm=False)
+    x = torch.randn(1, 4, 2, 3)
+    mean = block.out(block.g(x).mean((2, 3), keepdim=True))
+    assert_close(block(x), x + mean, 1e-5)

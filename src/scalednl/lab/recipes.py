@@ -66,6 +66,8 @@ def find_recipe(name: str) -> Experiment:
     known = recipes()
     if name not in known:
         hint = suggestion(name, known) or "; `scalednl train --list` lists all recipes"
+        if not own_attentions():
+            hint += "; those of an attention of your own need --code FILE.py"
         raise UsageError(f"no recipe is called {name!r}{hint}")
     return known[name]
 

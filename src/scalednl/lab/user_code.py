@@ -164,8 +164,8 @@ def check_code(entries: Iterable[str], names: Iterable[str] = ()) -> None:
             raise UsageError(_not_loaded(name))
         if now != letters:
             raise UsageError(
-                f"the code of {name} has changed since this run began: restore it, or train into "
-                "another folder with --out"
+                f"the code of {name} has changed since this run began: restore it, or begin "
+                "another run"
             )
 
 

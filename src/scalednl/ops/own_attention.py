@@ -136,10 +136,22 @@ def _try(kind: AttentionKind, queries: int, keys: int) -> None:
         _check(what, "for g of any number of channels, y of as many", columns, full, theta)
         if _difference(columns @ g, y) > TOLERANCE:
             raise ValueError(f"{what} is not linear in g: y must be A g with a map A")
+    if _difference(_attend(kind, "quadratic", theta, phi, g), y) > TOLERANCE:
+        raise ValueError(f"{what} is random: two calls with the same embeddings differ")
+    _check_leaves(what, y, theta, phi, g)
     alone = _attend(kind, "quadratic", theta[:1], phi[:1], g[:1])
     if _difference(alone, y[:1]) > TOLERANCE:
         raise ValueError(f"{what} mixes the images of a batch: y of one image depends on others")
     slopes = _gradients(what, y, theta, phi, g)
+    for name, moved, slope in (
+        ("theta", (1.5 * theta, phi), slopes[0]),
+        ("phi", (theta, 1.5 * phi), slopes[1]),
+    ):
+        depends = _difference(_attend(kind, "quadratic", *moved, g), y) > TOLERANCE
+        if depends and not slope.any():
+            raise ValueError(
+                f"{what} depends on {name}, but gives it no gradient: was it detached?"
+            )
     for order, function in kind.orders.items():
         where = f"the order {order!r} of {what}"
         fast = _called(where, function, theta, phi, g)
@@ -151,6 +163,23 @@ def _try(kind: AttentionKind, queries: int, keys: int) -> None:
                 f"{where} differs from its reference by {worst:.1e} of the largest number, in "
                 f"values or gradients, with {queries} queries and {keys} keys"
             )
+
+
+def _check_leaves(what: str, y: Tensor, *embeddings: Tensor) -> None:
+    """Raise if y depends on a learned tensor of the function's own."""
+    waiting, seen = [y.grad_fn], set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        leaf = getattr(node, "variable", None)
+        if leaf is not None and not any(leaf is value for value in embeddings):
+            raise ValueError(
+                f"{what} depends on a learned tensor of its own, which a block would neither train "
+                "nor store: an attention is a function of theta, phi and g alone"
+            )
+        waiting += [parent for parent, _ in node.next_functions]
 
 
 def _called(what: str, function: Function | None, *embeddings: Tensor) -> Tensor:

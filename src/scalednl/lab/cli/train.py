@@ -184,6 +184,8 @@ def _default_folder(experiment: Experiment) -> Path:
     usual = recipes().get(experiment.recipe)
     images = short_name(experiment.data) if is_folder(experiment.data) else ""
     stem = Path(experiment.recipe).name + (f"-on-{images}" if images else "")
+    if usual is not None and experiment.block.attention != usual.block.attention:
+        stem += f"-{experiment.block.attention}"
     if experiment.recipe == CUSTOM:
         attention = experiment.block.attention if experiment.blocks else PLAIN
         stem = "-".join(map(_safe, (images or experiment.data, experiment.model, attention)))

@@ -17,6 +17,7 @@ from scalednl.lab.config.folder import FolderConfig, folder_path, is_folder
 from scalednl.lab.config.generated import PairsConfig, RecallConfig
 from scalednl.lab.config.limits import check_at_least
 from scalednl.lab.user_code import code_of
+from scalednl.networks import is_network
 from scalednl.options import USUAL_POOL, default_init
 
 Schedule = Literal["steps", "one-cycle"]
@@ -141,6 +142,11 @@ class Experiment:
     def _check_place(self) -> None:
         """Raise if an option says where blocks go in another kind of network."""
         if not is_foreign(self.model):
+            if self.at and not is_network(self.model):
+                raise UsageError(
+                    f"no network is called {self.model!r}: use timm:NAME for one of timm, or "
+                    "FILE.py:FUNCTION for one of your own"
+                )
             if self.at:
                 raise UsageError(
                     f"--at {' '.join(self.at)} is for networks that are not the paper's: use "
@@ -157,7 +163,7 @@ class Experiment:
                 f"--dropout {self.dropout} is for the paper's networks: {self.model} has its own"
             )
         if self.at and not self.blocks and not self.position:
-            raise UsageError(f"--at {' '.join(self.at)} needs blocks: leave it out, or --blocks 0")
+            raise UsageError(f"--at {' '.join(self.at)} needs blocks: leave out --at or --blocks 0")
 
     def is_tested_after(self, epoch: int) -> bool:
         """Whether the network is tested after an epoch, counted from 0."""
