@@ -80,7 +80,7 @@ def load_code(path: Path) -> UserCode:
         twin = _file_called(path.stem)
         if twin is not None and twin.path != path and twin.fingerprint != fingerprint:
             raise UsageError(f"{twin.path} and {path} have the same name: rename one of them")
-        code = UserCode(path, fingerprint, _execute(path, fingerprint))
+        code = UserCode(path, fingerprint, _execute(path, source, fingerprint))
         _register_networks(code)
     _loaded.pop(path, None)
     _loaded[path] = code
@@ -237,18 +237,18 @@ def _is_text(statement: ast.stmt) -> bool:
     )
 
 
-def _execute(path: Path, fingerprint: str) -> ModuleType:
+def _execute(path: Path, source: bytes, fingerprint: str) -> ModuleType:
     # As `python FILE` does, so that the file can import its neighbours.
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
     name = f"{MODULE}{path.stem}_{fingerprint}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        # Not by the loader, whose stored bytecode may be of a file that was changed a moment ago.
+        exec(compile(source, str(path), "exec"), vars(module))
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         line, words = _line_in(path, error), str(error).strip().splitlines() or ["no details"]
