@@ -71,6 +71,41 @@ def add_mixed_(target: Rows, rows: Rows, matrix: Float[Tensor, "batch out channe
     return target
 
 
+def product_over_pixels(
+    left: Float[Tensor, "batch pixels left"], right: Float[Tensor, "batch pixels right"]
+) -> Float[Tensor, "batch left right"]:
+    """left^T right of every image, summed over pixels in float32 where the rows are halves.
+
+    Where the device has no such product, the rows are cast before it.
+    """
+    if multiplies_into_float32(left, right):
+        return torch.bmm(dense_rows(left).mT, dense_rows(right), out_dtype=torch.float32)
+    dtype = accumulation_dtype(right.dtype)
+    wide = dense_rows(right.to(dtype))
+    return torch.bmm((wide if left is right else dense_rows(left.to(dtype))).mT, wide)
+
+
+def multiplies_into_float32(*factors: Tensor) -> bool:
+    """Whether torch multiplies these halves into float32 without a cast of either.
+
+    CUDA does since torch 2.8, but that product has no derivative and no rule for vmap, and torch
+    2.9 cannot compile it. It refuses the float16 sums that a user may have asked for, and one of
+    ROCm's libraries has none.
+    """
+    dtype = factors[0].dtype
+    if dtype not in HALVES or any(t.dtype != dtype or not _on_cuda(t) for t in factors):
+        return False
+    if torch.is_grad_enabled() and any(t.requires_grad for t in factors):
+        return False
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return False
+    return dtype != torch.float16 or not torch.backends.cuda.matmul.allow_fp16_accumulation
+
+
+def _on_cuda(t: Tensor) -> bool:
+    return t.device.type == "cuda" and torch.version.hip is None
+
+
 def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
     """The dtype in which sums over pixels are taken: float32 for half precision, else `dtype`."""
     return torch.float32 if dtype in HALVES else dtype

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from scalednl.ops.gram.forward import Matrices, mean_and_scatter, stacked
 from scalednl.ops.gram.mixing import KeyMoments, PerImage
-from scalednl.ops.layout import Maps, accumulation_dtype, full_precision, per_image, pixel_rows
+from scalednl.ops.layout import Maps, full_precision, per_image, pixel_rows
 from scalednl.ops.masks import Count, Mask, check_mask, pixel_column
 
 
@@ -59,9 +59,10 @@ class Moments:
         if mask is not None:
             check_mask("mask", mask, tile)
             exist = pixel_column(mask)
-        dtype = self.dtype or accumulation_dtype(tile.dtype)
         with full_precision(tile):
-            mean, scatter, _, count = mean_and_scatter(rows.to(dtype), exist)
+            # Sums of halves are float32 without a cast before.
+            wide = rows if self.dtype is None else rows.to(self.dtype)
+            mean, scatter, _, count = mean_and_scatter(wide, exist)
             self._add(count, mean, scatter)
         return self
 

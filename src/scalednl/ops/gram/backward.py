@@ -30,12 +30,12 @@ from scalednl.ops.gram.mixing import (
 )
 from scalednl.ops.layout import (
     Rows,
-    accumulation_dtype,
     add_mixed_,
     dense_rows,
     full_precision,
     mix_rows,
     per_image,
+    product_over_pixels,
 )
 from scalednl.ops.masks import Count, Exist, count_pixels
 
@@ -119,7 +119,7 @@ def mix_normalised_backward(ctx: Any, grad: Rows) -> Gradients:
         grad = dense_rows(grad)
         d_matrix, d_sum, count = _sums(grad, rows, x_mean, pixels, exist, centred)
         n = _norm_gradients(
-            d_matrix, d_sum, count, matrix, mean, var, gamma, ctx.eps / scale.square()
+            d_matrix, d_sum, count, matrix, mean, var, gamma, ctx.eps * scale**-2
         )
         d_matrix *= n.gain[:, None, None]
         d_matrix -= n.pull[:, None, None] * spread.transpose(0, 1)
@@ -131,15 +131,14 @@ def mix_normalised_backward(ctx: Any, grad: Rows) -> Gradients:
             transposed = matrix.permute(1, 2, 0)
             on_x = _symmetric(d.scatter)
             pulled = (n.pull[:, None, None] * matrix).transpose(0, 1)
-            added: Tensor = torch.zeros_like(x_mean)
-            if d.mean is not None:
-                added = d.mean / (pixels if exist is None else pixels.clamp_min(1)[:, None])
             if exist is None:
-                added = added - (on_x * x_mean[:, None]).sum(2)
-                added += (transposed * (n.pull * mean - n.level)).sum(2)
+                added = (transposed * (n.pull * mean - n.level)).sum(2)
+                added -= (on_x * x_mean[:, None]).sum(2)
             else:
                 level = n.pull * (mean - image_mean) - n.level
-                added = added + (transposed * level[:, None]).sum(2)
+                added = (transposed * level[:, None]).sum(2)
+            if d.mean is not None:
+                added += d.mean / (pixels if exist is None else pixels.clamp_min(1)[:, None])
             on_x = torch.baddbmm(on_x, transposed, pulled, alpha=-1).to(rows.dtype)
             on_grad, added = (transposed * n.gain).to(rows.dtype), added.to(grad.dtype)
             if exist is None:
@@ -210,9 +209,7 @@ def _norm_gradients(
 
 def _product_over_pixels(grad: Rows, rows: Rows) -> Stack:
     """dz x^T of every image, summed in full precision."""
-    dtype = accumulation_dtype(rows.dtype)
-    product = torch.bmm(dense_rows(grad.to(dtype)).mT, dense_rows(rows.to(dtype)))
-    return product.transpose(0, 1).contiguous()
+    return product_over_pixels(grad, rows).transpose(0, 1).contiguous()
 
 
 def _mixing_backward(

@@ -12,7 +12,16 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from scalednl.ops.gram.mixing import KeyMoments, Mixing, PerImage, Projections, Stack, mixing_matrix
-from scalednl.ops.layout import HALVES, Rows, accumulation_dtype, add_mixed_, dense_rows, mix_rows
+from scalednl.ops.layout import (
+    HALVES,
+    Rows,
+    accumulation_dtype,
+    add_mixed_,
+    dense_rows,
+    mix_rows,
+    multiplies_into_float32,
+    product_over_pixels,
+)
 from scalednl.ops.masks import Count, Exist, count_pixels, shown_rows
 
 Vector = Float[Tensor, " channels"]
@@ -41,23 +50,28 @@ class BranchStatistics(NamedTuple):
 
 def gram_moments(rows: Rows) -> KeyMoments:
     """Moments about 0: the Gram matrix x x^T, one product and no further pass over x."""
-    rows = dense_rows(rows.to(accumulation_dtype(rows.dtype)))
-    return KeyMoments(rows.shape[1], None, stacked(torch.bmm(rows.mT, rows)))
+    return KeyMoments(rows.shape[1], None, stacked(product_over_pixels(rows, rows)))
 
 
-def centred_moments(rows: Rows, exist: Exist | None = None) -> tuple[KeyMoments, Rows]:
-    """Moments about the mean of each image, and the rows minus that mean, 0 outside `exist`."""
+def centred_moments(rows: Rows, exist: Exist | None = None) -> tuple[KeyMoments, Rows | None]:
+    """Moments about the mean of each image, and what `mean_and_scatter` made of the rows."""
     mean, scatter, centred, count = mean_and_scatter(rows, exist)
     return KeyMoments(count, mean, stacked(scatter)), centred
 
 
 def mean_and_scatter(
     rows: Rows, exist: Exist | None = None
-) -> tuple[PerImage, Matrices, Rows, Count]:
+) -> tuple[PerImage, Matrices, Rows | None, Count]:
     """m = mean_j x_j, S = sum_j (x_j - m)(x_j - m)^T, the rows x_j - m, and their number.
 
-    All of each image, over the pixels that exist; rows of the others are 0.
+    All of each image, over the pixels that exist; rows of the others are 0. Rows are None where a
+    product into float32 needs no copy of them, S being x x^T - N m m^T. What this loses if m is
+    large is of the size of N m^2 2^-24, while rounding x to half has cost N m^2 2^-24 / 3 or more.
     """
+    if exist is None and multiplies_into_float32(rows):
+        mean, count = rows.mean(1, dtype=torch.float32), rows.shape[1]
+        around_zero = product_over_pixels(rows, rows)
+        return mean, around_zero.baddbmm_(mean[:, :, None], mean[:, None], alpha=-count), None, count
     mean, centred, count = centre_rows(rows, exist)
     return mean, torch.bmm(centred.mT, centred), centred, count
 
@@ -158,12 +172,13 @@ def mix_normalised_forward(
     mixing = mixing_matrix(keys, w.divided(scale))
     statistics = branch_statistics(mixing, keys)
     matrix, constant = normalised(
-        mixing, statistics.mean, statistics.var, gamma, beta, eps / scale.square()
+        mixing, statistics.mean, statistics.var, gamma, beta, eps * scale**-2
     )
     if exist is None:
         z = apply_matrix(rows, matrix, constant, residual=True)
         return Normalised(Mixed(z, keys, mixing), statistics, scale, None)
     assert keys.mean is not None
+    assert centred is not None
     constant = constant + (matrix.transpose(0, 1) * keys.mean[:, None]).sum(2)
     z = _add_where(rows, centred, matrix, constant, exist)
     return Normalised(Mixed(z, keys, mixing), statistics, scale, centred)
@@ -179,17 +194,19 @@ def range_scale(keys: KeyMoments, w: Projections) -> Scalar:
     times the factor before theta . phi, bounds u.
     """
     assert keys.mean is not None, "the bound needs centred moments"
-    channels = keys.mean.shape[1]
     # The largest entry of a scatter is on its diagonal.
-    pixels = keys.pixels.amax() if isinstance(keys.pixels, Tensor) else keys.pixels
-    factor = w.factor.amax() if isinstance(w.factor, Tensor) else w.factor
-    squares = keys.scatter.amax() + pixels * keys.mean.square().amax()
-    exponent = 1.5 * (squares * channels).log2()
-    for weight in (w.theta * factor, w.phi, w.g, w.out):
-        exponent = exponent + weight.norm().log2()
+    largest = torch.linalg.vector_norm(keys.mean, torch.inf)
+    if isinstance(keys.pixels, Tensor):
+        squares = keys.scatter.amax() + keys.pixels.amax() * largest.square()
+    else:
+        squares = torch.addcmul(keys.scatter.amax(), largest, largest, value=keys.pixels)
+    weights = torch.stack((w.theta, w.phi, w.g, w.out.mT))
+    norms = torch.linalg.vector_norm(weights, dim=(1, 2)).log2().sum()
     # Squares of u / s are to use at most this share of the exponents.
-    limit = 0.47 * log2(torch.finfo(exponent.dtype).max)
-    return (exponent - limit).ceil().clamp_min(0).exp2()
+    limit = 0.47 * log2(torch.finfo(norms.dtype).max)
+    factor = w.factor.amax() if isinstance(w.factor, Tensor) else w.factor
+    bound = (squares * (keys.mean.shape[1] * factor ** (2 / 3) * 2 ** (-limit / 1.5))).log2()
+    return torch.add(norms, bound, alpha=1.5).ceil().clamp_min(0).exp2()
 
 
 def branch_statistics(mixing: Mixing, keys: KeyMoments) -> BranchStatistics:
@@ -214,8 +231,7 @@ def branch_statistics(mixing: Mixing, keys: KeyMoments) -> BranchStatistics:
         between = ((image_mean - mean).square() * share).sum(0)
     else:
         within = (scatter.mean(0) / keys.pixels).clamp_min(0)
-        mean = image_mean.mean(0)
-        between = (image_mean - mean).square().mean(0)
+        between, mean = torch.var_mean(image_mean, 0, correction=0)
     return BranchStatistics(mean, within + between, image_mean, spread)
 
 
@@ -231,9 +247,10 @@ def normalised(
     gain = (var + eps).rsqrt()
     if gamma is not None:
         gain = gamma.to(gain.dtype) * gain
-    constant = -gain * mean
-    if beta is not None:
-        constant = constant + beta
+    if beta is None:
+        constant = -gain * mean
+    else:
+        constant = torch.addcmul(beta.to(gain.dtype), gain, mean, value=-1)
     if mixing.shift is not None:
         constant = constant + gain * mixing.shift
     return gain[:, None, None] * mixing.matrix, constant

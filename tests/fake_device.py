@@ -1,0 +1,130 @@
+"""Blocks on a device that does not exist: shapes, dtypes and devices are known, numbers are not.
+
+Under fake tensors everything that needs a number on the host raises: `.item()`, `bool(tensor)`,
+`nonzero`, shapes that depend on data. On a GPU these would wait for the device. torch's autograd
+needs a build for CUDA to differentiate tensors on "cuda", so training steps are traced on "cpu",
+which asks the same of the program, and forward and the hand-written backward on "cuda".
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+Module = TypeVar("Module", bound=nn.Module)
+VIEWS = {
+    *("alias", "as_strided", "detach", "expand", "permute", "select", "slice", "squeeze", "t"),
+    *("transpose", "unsqueeze", "view", "_unsafe_view", "empty", "empty_like", "empty_strided"),
+    *("new_empty", "new_empty_strided", "split", "split_with_sizes", "unbind", "device"),
+    *("_reshape_alias", "lift_fresh", "unfold"),
+}
+"""Operators that launch nothing: they give another view of memory, or memory alone"""
+COPIES = ("clone", "_to_copy", "copy_", "contiguous")
+
+
+class Call(NamedTuple):
+    """One operator that the dispatcher ran."""
+
+    name: str
+    overload: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+
+    def copies(self, numel: int) -> bool:
+        """Whether it only copies or casts a tensor of at least `numel` numbers."""
+        return self.name in COPIES and max(t.numel() for t in self.outputs) >= numel
+
+
+class Trace(TorchDispatchMode):
+    """Notes every operator that is run inside, views left out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[Call] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Run one operator, and note it."""
+        result = func(*args, **(kwargs or {}))
+        name = func._schema.name.partition("::")[2]
+        if name not in VIEWS:
+            inputs = _tensors((args, kwargs))
+            self.calls.append(Call(name, func._overloadname, inputs, _tensors(result)))
+        return result
+
+    def dtypes(self) -> set[torch.dtype]:
+        """The dtypes of all tensors that were read or written."""
+        return {t.dtype for call in self.calls for t in (*call.inputs, *call.outputs)}
+
+
+def _tensors(tree: Any) -> tuple[Tensor, ...]:
+    return tuple(leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor))
+
+
+class FakeDevice:
+    """Makes fake tensors and modules on a device, and traces what is done with them."""
+
+    def __init__(self, device: str) -> None:
+        self.mode = FakeTensorMode(allow_non_fake_inputs=False)
+        self.device = torch.device(device)
+
+    def tensor(self, *shape: int, dtype: torch.dtype = torch.float32, layout: str = "nchw") -> Any:
+        """A tensor without numbers."""
+        memory = torch.channels_last if layout == "channels_last" else torch.contiguous_format
+        return self._fake(torch.empty(shape, dtype=dtype, device="meta", memory_format=memory))
+
+    def module(self, module: Module) -> Module:
+        """The module with its parameters and buffers replaced, in place."""
+        for part in module.modules():
+            for name, value in list(part._parameters.items()):
+                if value is not None:
+                    fake = nn.Parameter(self._fake(value), requires_grad=value.requires_grad)
+                    part._parameters[name] = fake
+            for name, buffer in list(part._buffers.items()):
+                if buffer is not None:
+                    part._buffers[name] = self._fake(buffer)
+        return module
+
+    @contextmanager
+    def traced(self) -> Iterator[Trace]:
+        """Inside, every operator is noted and none may look at a number."""
+        with self.mode, Trace() as trace:
+            yield trace
+
+    def _fake(self, value: Tensor) -> FakeTensor:
+        return FakeTensor(self.mode, value.detach().to("meta"), self.device)
+
+
+class Context:
+    """What an autograd.Function is given, to call its halves where autograd is not available."""
+
+    def __init__(self, needs: tuple[bool, ...]) -> None:
+        self.needs_input_grad = needs
+        self.saved_tensors: tuple[Tensor | None, ...] = ()
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors."""
+        self.saved_tensors = tensors
+
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        """Nothing depends on it here."""
+
+
+def by_hand(function: type[torch.autograd.Function]) -> Callable[..., Any]:
+    """Forward and backward of an autograd.Function, as `apply` and autograd would call them."""
+
+    def step(*inputs: Any) -> Any:
+        needs = tuple(isinstance(v, Tensor) and v.is_floating_point() for v in inputs)
+        context: Any = Context(needs)
+        with torch.no_grad():
+            found = function.forward(context, *inputs)
+            z, *rest = found if isinstance(found, tuple) else (found,)
+            return function.backward(context, torch.empty_like(z), *rest)
+
+    return step
