@@ -1,6 +1,7 @@
 """What the planner picks, what would have been fastest, and what the difference costs.
 
-Over a grid of shapes, in training and evaluation.
+Over a grid of shapes, in training and evaluation. The planner's two constants are then fitted to
+the times, for devices that are not like the CPU that they came from.
 
 python -m benchmarks.planner --quick
 """
@@ -12,7 +13,7 @@ import torch
 
 from benchmarks.command import main
 from benchmarks.goals import NEAR
-from benchmarks.records import PlannerRecord, PlannerRow, PlannerShape, Repeats
+from benchmarks.records import Fit, PlannerRecord, PlannerRow, PlannerShape, Repeats
 from scalednl.blocks import NonLocal2d
 from scalednl.lab.bench.blocks import checked_error, features
 from scalednl.lab.bench.measure import Step, inference_step, timings, training_step
@@ -20,8 +21,11 @@ from scalednl.lab.bench.options import BenchOptions
 from scalednl.lab.bench.session import Session
 from scalednl.lab.charts import Dot, Row, dot_chart
 from scalednl.lab.console import print_table
-from scalednl.ops.planner import Choice
+from scalednl.ops.costs import CPU, Constants
+from scalednl.ops.planner import Choice, use_constants
 
+MOVES = (8, 16, 32, 64, 128, 256, 512)
+NARROWS = (16, 32, 64, 128)
 SIDES = (7, 8, 14, 16, 28, 32, 56)
 HEAD = ["shape", "mode", "picked", "fastest", "picked, ms", "fastest, ms", "regret", "error"]
 
@@ -38,7 +42,17 @@ def run(options: BenchOptions) -> PlannerRecord:
     print_table(HEAD, [_cells(row) for row in rows])
     picked = Counter(row.picked for row in rows)
     print("Picked: " + ", ".join(f"{name} {n} times" for name, n in picked.most_common()) + "\n")
-    record = PlannerRecord(**session.header(), settings=Repeats(repeats), rows=tuple(rows))
+    used, best = fit_of(rows, CPU), fitted(rows)
+    print(f"Constants in use: {used}\nFitted to these times: {best}")
+    if best != used:
+        print(f"For this device: scalednl.ops.planner.use_constants({best.move}, {best.narrow})\n")
+    record = PlannerRecord(
+        **session.header(),
+        settings=Repeats(repeats),
+        rows=tuple(rows),
+        used=used,
+        fitted=best,
+    )
     session.finish(record, {"planner": planner_chart(record)})
     return record
 
@@ -82,6 +96,33 @@ def _row(shape: PlannerShape, repeats: int, device: str) -> PlannerRow:
     fastest = min(times, key=lambda name: times[name].median_ms)
     regret = round(times[picked].ratio(times[fastest]), 4)
     return PlannerRow(shape, picked, fastest, regret, error, times)
+
+
+def fitted(rows: Sequence[PlannerRow]) -> Fit:
+    """The constants with the least mean regret at these shapes; of equal ones those of a CPU first.
+
+    Found from the times that the record has: each pair only changes which of them is picked.
+    """
+    grid = [CPU, *(Constants(move, narrow) for move in MOVES for narrow in NARROWS)]
+    fits = [fit_of(rows, constants) for constants in grid]
+    return min(fits, key=lambda fit: fit.mean_regret)
+
+
+def fit_of(rows: Sequence[PlannerRow], constants: Constants) -> Fit:
+    """The regret of the planner with these constants."""
+    before = use_constants(*constants)
+    try:
+        regrets = [_regret(row) for row in rows]
+    finally:
+        use_constants(*before)
+    return Fit(*constants, round(sum(regrets) / len(regrets), 4), round(max(regrets), 4))
+
+
+def _regret(row: PlannerRow) -> float:
+    shape = row.shape
+    sizes = (shape.batch, shape.channels, shape.side, shape.side)
+    picked = row.times[str(_block(shape, "meta").choice(sizes))]
+    return picked.median_ms / min(time.median_ms for time in row.times.values())
 
 
 def _block(shape: PlannerShape, device: str) -> NonLocal2d:

@@ -48,6 +48,22 @@ class PlannerRow:
     times: dict[str, Timing]
 
 
+@dataclass(frozen=True)
+class Fit:
+    """Constants of the planner, and the regret of what it would pick with them."""
+
+    move: int
+    narrow: int
+    mean_regret: float
+    worst_regret: float
+
+    def __str__(self) -> str:
+        return (
+            f"move={self.move}, narrow={self.narrow}: mean regret x{self.mean_regret:.3f}, "
+            f"worst x{self.worst_regret:.2f}"
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class PlannerRecord(BenchRecord):
     """What the planner picks, and what would have been fastest."""
@@ -55,6 +71,10 @@ class PlannerRecord(BenchRecord):
     KIND = "planner"
     settings: Repeats
     rows: tuple[PlannerRow, ...]
+    used: Fit | None = None
+    """The constants that the planner had"""
+    fitted: Fit | None = None
+    """Those with the least mean regret on this device"""
 
 
 @dataclass(frozen=True)

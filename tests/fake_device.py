@@ -1,12 +1,12 @@
 """Blocks on a device that does not exist: shapes, dtypes and devices are known, numbers are not.
 
 Under fake tensors everything that needs a number on the host raises: `.item()`, `bool(tensor)`,
-`nonzero`, shapes that depend on data. On a GPU these would wait for the device. torch's autograd
-needs a build for CUDA to differentiate tensors on "cuda", so training steps are traced on "cpu",
-which asks the same of the program, and forward and the hand-written backward on "cuda".
+`nonzero`, shapes that depend on data. On a GPU these would wait for the device. A build of torch
+without CUDA can neither index nor differentiate fake tensors on "cuda". So "meta" stands for a
+device that is not the host, and "cpu" for one whose fused kernels exist.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
@@ -99,32 +99,3 @@ class FakeDevice:
 
     def _fake(self, value: Tensor) -> FakeTensor:
         return FakeTensor(self.mode, value.detach().to("meta"), self.device)
-
-
-class Context:
-    """What an autograd.Function is given, to call its halves where autograd is not available."""
-
-    def __init__(self, needs: tuple[bool, ...]) -> None:
-        self.needs_input_grad = needs
-        self.saved_tensors: tuple[Tensor | None, ...] = ()
-
-    def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors."""
-        self.saved_tensors = tensors
-
-    def mark_non_differentiable(self, *tensors: Tensor) -> None:
-        """Nothing depends on it here."""
-
-
-def by_hand(function: type[torch.autograd.Function]) -> Callable[..., Any]:
-    """Forward and backward of an autograd.Function, as `apply` and autograd would call them."""
-
-    def step(*inputs: Any) -> Any:
-        needs = tuple(isinstance(v, Tensor) and v.is_floating_point() for v in inputs)
-        context: Any = Context(needs)
-        with torch.no_grad():
-            found = function.forward(context, *inputs)
-            z, *rest = found if isinstance(found, tuple) else (found,)
-            return function.backward(context, torch.empty_like(z), *rest)
-
-    return step

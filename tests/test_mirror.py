@@ -17,8 +17,13 @@ WHOLE_PROJECT = {
     *("test_mirror", "test_model_cards", "test_packaging", "test_results", "test_traced"),
 }
 ACROSS_MODULES = {
-    *("blocks/test_bias", "blocks/test_conditions", "blocks/test_masks_and_keys"),
-    *("blocks/test_norm_layer", "blocks/test_one_image", "blocks/test_range"),
+    *("blocks/test_bias", "blocks/test_conditions", "blocks/test_gpu"),
+    *(
+        "blocks/test_masks_and_keys",
+        "blocks/test_norm_layer",
+        "blocks/test_one_image",
+        "blocks/test_range",
+    ),
     *("blocks/test_regressions", "blocks/test_reset", "models/test_zero_init"),
     *("lab/bench/test_regression_guard", "lab/cli/test_main", "lab/data/test_fuzz"),
     *("lab/data/test_real", "lab/paper/test_promise", "lab/report/test_hostile"),

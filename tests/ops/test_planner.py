@@ -1,10 +1,12 @@
 """The planner's choice follows from the costs, and its plan explains it."""
 
+from typing import Any
+
 import pytest
 
 import scalednl
-from scalednl.ops.costs import BlockState, cost
-from scalednl.ops.planner import LARGEST, Choice, choose
+from scalednl.ops.costs import CPU, BlockState, cost
+from scalednl.ops.planner import LARGEST, Choice, choose, use_constants
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -59,3 +61,30 @@ def test_the_printed_totals_are_for_the_batch() -> None:
     assert many.multiply_adds == 8 * one.multiply_adds
     assert many.bytes_kept == 8 * one.bytes_kept
     assert block.plan((8, 64, 32, 32), training=False).bytes_kept == 0
+
+
+def test_constants_of_another_device_change_the_choice() -> None:
+    """Where moving numbers costs more, a folded norm pays; what was used before is returned."""
+    block = scalednl.NonLocal2d(64, norm_init=1.0)
+    shape = (8, 64, 24, 24)
+    usual = block.choice(shape)
+    before = use_constants(move=1)
+    try:
+        cheap = block.choice(shape)
+        assert use_constants(move=4096) == (1, CPU.narrow)
+        dear = block.choice(shape)
+        assert f"{dear}" in str(block.plan(shape)).partition(">")[2].splitlines()[0]
+    finally:
+        use_constants(*before)
+    assert before == CPU
+    assert cheap == Choice("gram") != dear == Choice("gram", True)
+    assert block.choice(shape) == usual
+
+
+@pytest.mark.parametrize("constants", [{"move": 0}, {"narrow": -1}, {"move": True}])
+def test_constants_are_whole_numbers(constants: dict[str, Any]) -> None:
+    """Others are refused by name, and nothing changes."""
+    ((name, value),) = constants.items()
+    with pytest.raises(ValueError, match=f"{name}={value} must be a whole number"):
+        use_constants(**constants)
+    assert use_constants() == CPU

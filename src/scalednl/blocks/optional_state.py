@@ -68,9 +68,11 @@ def note_pixels(running: Tensor, keys: int | Tensor) -> None:
     Images without keys do not count, and a batch of such images changes nothing. Whole numbers,
     because module.half() would take others out of their range.
     """
-    seen = torch.as_tensor(keys, device=running.device)
     if isinstance(keys, Tensor):
         seen = keys.sum() / (keys > 0).sum().clamp_min(1)
+    else:
+        # Filled there: a number made into a tensor here would be copied, and the host would wait.
+        seen = torch.full_like(running, keys)
     step = MOMENTUM * (seen - running)
     # Away from 0: a step below one half would otherwise never be taken.
     moved = running + (step.abs().ceil() * step.sign()).to(running.dtype)

@@ -56,6 +56,10 @@ def current_bytes(device: str) -> int | None:
     if device.startswith("cuda"):
         import torch
 
+        # A product starts CUDA, which the peak needs, and gets cuBLAS its workspace: no step's own.
+        square = torch.ones(64, 64, device=device)
+        torch.mm(square, square)
+        del square
         torch.cuda.reset_peak_memory_stats(device)
         return torch.cuda.memory_allocated(device)
     return _status("VmRSS") if STATUS.is_file() else peak_bytes(device)

@@ -4,10 +4,11 @@ Both are exact, for one image and one block: n query pixels, m keys, C channels,
 channels in heads of d = E / heads. `bytes_kept` leaves out the block's own parameters, which exist
 anyway, vectors of one number per channel, and the masks of pixels.
 
-`work` is what the planner compares, in multiply-adds. Products with a side narrower than `NARROW`
+`work` is what the planner compares, in multiply-adds. Products with a side narrower than `narrow`
 count as if it were that wide, because vector units then run partly empty; and every number moved
-to or from memory beside the products counts as `MOVE` multiply-adds. The two constants were fitted
-to measurements (`python -m benchmarks.planner`), and the choice is not sensitive to them.
+to or from memory beside the products counts as `move` multiply-adds. The two constants were fitted
+to measurements on a CPU, where the choice is not sensitive to them. `python -m benchmarks.planner`
+fits them to another device, and `ops.planner.use_constants` sets them.
 """
 
 from math import prod
@@ -16,8 +17,6 @@ from typing import NamedTuple
 from scalednl.attentions import ATTENTIONS
 from scalednl.options import Attention, Center, KeyPool, Memory, Order, View, orders_of
 
-MOVE = 32
-NARROW = 32
 INDEX_BYTES = 8
 
 
@@ -68,6 +67,18 @@ class BlockState(NamedTuple):
         return orders_of(self.attention, self.view, key_pool=self.key_pool, plain=self.plain)
 
 
+class Constants(NamedTuple):
+    """What weighs moving numbers against multiplying them, on one kind of device."""
+
+    move: int = 32
+    """Multiply-adds that take as long as moving one number to or from memory"""
+    narrow: int = 32
+    """The side of a product below which its units run partly empty"""
+
+
+CPU = Constants()
+
+
 class Cost(NamedTuple):
     """The cost of one order for one image."""
 
@@ -87,7 +98,13 @@ class _Count(NamedTuple):
 
 
 def cost(
-    order: str, fold: bool, s: BlockState, n: int, m: int, unpooled: int | None = None
+    order: str,
+    fold: bool,
+    s: BlockState,
+    n: int,
+    m: int,
+    unpooled: int | None = None,
+    constants: Constants = CPU,
 ) -> Cost:
     """The cost of `order` with n query pixels and m keys; `fold`: batch norm folded in training.
 
@@ -98,14 +115,15 @@ def cost(
         unpooled = n
     elif unpooled is None:
         unpooled = s.key_ratio() * m
-    exact, weighed = (_count(order, fold, s, n, (m, unpooled), narrow) for narrow in (1, NARROW))
+    narrow = constants.narrow
+    exact, weighed = (_count(order, fold, s, n, (m, unpooled), side) for side in (1, narrow))
     if not s.training:
-        return Cost(exact.forward, 0, weighed.forward + MOVE * weighed.moved)
+        return Cost(exact.forward, 0, weighed.forward + constants.move * weighed.moved)
     moved = weighed.moved + weighed.moved_backward
     return Cost(
         exact.forward + exact.backward,
         exact.kept,
-        weighed.forward + weighed.backward + MOVE * moved,
+        weighed.forward + weighed.backward + constants.move * moved,
     )
 
 

@@ -138,8 +138,8 @@ def multiplies_in_half(x: Tensor) -> bool:
 
 def multiplies_in_fp16(weight: Tensor) -> bool:
     """Whether products with a weight give float16, whose largest number is 65,504."""
-    if weight.dtype == torch.float16:
-        return True
+    if weight.dtype in HALVES:
+        return weight.dtype == torch.float16
     return multiplies_in_half(weight) and torch.get_autocast_dtype(weight.device.type) == (
         torch.float16
     )

@@ -14,10 +14,29 @@ import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from scalednl.attentions import ATTENTIONS
-from scalednl.ops.costs import BlockState, Cost, cost
+from scalednl.ops.costs import CPU, BlockState, Constants, Cost, cost
 from scalednl.options import Order, fastest_own
 
 LARGEST = 1 << 24
+_used = CPU
+
+
+def use_constants(move: int = CPU.move, narrow: int = CPU.narrow) -> Constants:
+    """Weigh memory against arithmetic as on another device, in this process; CPU by default.
+
+    `python -m benchmarks.planner --device cuda` prints the call for a GPU. `move` is how many
+    multiply-adds take as long as moving one number, `narrow` the side below which a product's
+    units run partly empty. What was compiled before keeps its orders. Returns the constants that
+    were in use before.
+    """
+    global _used
+    for name, value in (("move", move), ("narrow", narrow)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"{name}={value!r} must be a whole number of at least 1")
+    before, _used = _used, Constants(move, narrow)
+    _schedule.cache_clear()
+    _remembered.cache_clear()
+    return before
 
 
 class Choice(NamedTuple):
@@ -214,7 +233,7 @@ def make_plan(
     order = asked.order if isinstance(asked, Choice) else asked
     available = order == "auto" or not reasons[order]
     chosen = choose(s, asked, pixels, keys if s.other_keys else None, unpooled)
-    costs = {c: cost(*c, s, pixels, keys, unpooled) for c in _choices(s)}
+    costs = {c: cost(*c, s, pixels, keys, unpooled, _used) for c in _choices(s)}
     options = []
     for choice, found in costs.items():
         reason = _reason(choice, chosen, costs, s, asked if available else "auto")
@@ -251,7 +270,7 @@ def _cheapest(
     def weight(choice: Choice) -> tuple[int, int, int]:
         if ATTENTIONS[s.attention].form == "softmax":
             return (int(choice.order != "fused"), 0, 0)
-        found = cost(*choice, s, pixels, keys, unpooled)
+        found = cost(*choice, s, pixels, keys, unpooled, _used)
         return (_risk(s, choice), found.bytes_kept if s.memory == "lean" else 0, found.work)
 
     return min(choices, key=weight)

@@ -2,6 +2,8 @@
 
 import gc
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -23,6 +25,42 @@ def test_steps_take_turns_after_a_warm_up() -> None:
     times = interleaved(steps, repeats=3, warm_up=2)
     assert "".join(calls) == "aabb" + "ababab"
     assert {name: len(runs) for name, runs in times.items()} == {"a": 3, "b": 3}
+
+
+def test_a_gpu_is_timed_by_its_own_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the device asked for: wait until it is idle, start, step, end, and wait for the end."""
+    log: list[str] = []
+
+    class Event:
+        """Notes what is asked of it."""
+
+        def __init__(self, *, enable_timing: bool) -> None:
+            assert enable_timing
+
+        def record(self) -> None:
+            """On the stream of the current device."""
+            log.append("record")
+
+        def synchronize(self) -> None:
+            """Wait."""
+            log.append("wait")
+
+        def elapsed_time(self, end: object) -> float:
+            """Milliseconds."""
+            assert end is not self
+            return 250.0
+
+    @contextmanager
+    def device(name: str) -> Iterator[None]:
+        log.append(name)
+        yield
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "device", device)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: log.append("idle"))
+    steps = {"": lambda: log.append("step")}
+    assert interleaved(steps, repeats=1, warm_up=1, device="cuda:1") == {"": [0.25]}
+    assert log == ["cuda:1", "step", "idle", "record", "step", "record", "wait"]
 
 
 class _Square(nn.Module):

@@ -19,6 +19,25 @@ def test_a_device_that_is_not_there_is_named() -> None:
         Session("orders", BenchOptions(device="cuda"))
 
 
+def test_a_gpu_computes_in_float32_and_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """TF32 is off in products and convolutions alike, and the record has the GPU's name."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"GPU of {device}")
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("high")
+        made = Session("orders", BenchOptions(device="cuda:1"))
+        assert torch.get_float32_matmul_precision() == "highest"
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert not torch.backends.cudnn.allow_tf32
+    assert made.header()["gpu"] == "GPU of cuda:1"
+    assert "GPU of cuda:1" in capsys.readouterr().out
+
+
 def test_a_processor_makes_a_file_name() -> None:
     """Trade marks and punctuation are left out."""
     assert slug("Intel(R) Xeon(R) Processor @ 2.80GHz") == "intel-xeon-2.80ghz"

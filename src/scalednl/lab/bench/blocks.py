@@ -69,6 +69,6 @@ def block_step(method: str, channels: int, side: int, training: bool, device: st
 
 def checked_error(block: NonLocal2d, x: Tensor, what: str) -> float:
     """A block's error: on x in value, on a map that is no larger in value and gradient."""
-    small, grad = features(2, block.channels, min(x.shape[-1], LITERAL), x.device.type)
+    small, grad = features(2, block.channels, min(x.shape[-1], LITERAL), str(x.device))
     error = require(training_error(block, small, grad), what)
     return max(error, require(sampled_error(block, x), what))

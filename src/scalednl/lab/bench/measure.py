@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -17,16 +18,20 @@ def interleaved(
     """Seconds of `repeats` runs of every step, one run of each in turn, after a warm-up.
 
     Taking turns lets a slow moment of the machine fall on all steps alike. On a GPU the clock is
-    the device's own, by events.
+    the device's own, by events; a step begins on an idle device, so launches that take longer than
+    the work are in its time.
     """
-    for step in steps.values():
-        for _ in range(warm_up):
-            step()
-    clock = _seconds_on_gpu if torch.device(device).type == "cuda" else _seconds
+    on_gpu = torch.device(device).type == "cuda"
+    clock = _seconds_on_gpu if on_gpu else _seconds
     times: dict[str, list[float]] = {name: [] for name in steps}
-    for _ in range(repeats):
-        for name, step in steps.items():
-            times[name].append(clock(step))
+    # Events are recorded on the stream of the current device.
+    with torch.cuda.device(device) if on_gpu else nullcontext():
+        for step in steps.values():
+            for _ in range(warm_up):
+                step()
+        for _ in range(repeats):
+            for name, step in steps.items():
+                times[name].append(clock(step))
     return times
 
 

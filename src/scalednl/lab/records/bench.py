@@ -77,6 +77,8 @@ class BenchRecord:
     schema: str
     origin: Origin
     device: str = "cpu"
+    gpu: str | None = None
+    """The name of the GPU; it multiplied in float32, without TF32"""
     quick: bool = False
     seconds: float | None = None
     load_at_start: float | None = None
@@ -97,7 +99,9 @@ class BenchRecord:
 
     @property
     def where(self) -> str:
-        """The machine and its threads, in words."""
+        """The machine and its threads, or the GPU, in words."""
+        if self.gpu is not None:
+            return f"{self.gpu}, float32 without TF32"
         return f"{self.origin.machine}, {self.origin.threads} threads"
 
 

@@ -118,9 +118,7 @@ def mix_normalised_backward(ctx: Any, grad: Rows) -> Gradients:
             centred = centre_rows(rows, exist)[1]
         grad = dense_rows(grad)
         d_matrix, d_sum, count = _sums(grad, rows, x_mean, pixels, exist, centred)
-        n = _norm_gradients(
-            d_matrix, d_sum, count, matrix, mean, var, gamma, ctx.eps * scale**-2
-        )
+        n = _norm_gradients(d_matrix, d_sum, count, matrix, mean, var, gamma, ctx.eps * scale**-2)
         d_matrix *= n.gain[:, None, None]
         d_matrix -= n.pull[:, None, None] * spread.transpose(0, 1)
         along_mean = -per_image(pixels, 1) * (n.level + n.pull * (image_mean - mean))

@@ -71,7 +71,12 @@ def mean_and_scatter(
     if exist is None and multiplies_into_float32(rows):
         mean, count = rows.mean(1, dtype=torch.float32), rows.shape[1]
         around_zero = product_over_pixels(rows, rows)
-        return mean, around_zero.baddbmm_(mean[:, :, None], mean[:, None], alpha=-count), None, count
+        return (
+            mean,
+            around_zero.baddbmm_(mean[:, :, None], mean[:, None], alpha=-count),
+            None,
+            count,
+        )
     mean, centred, count = centre_rows(rows, exist)
     return mean, torch.bmm(centred.mT, centred), centred, count
 
