@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help setup peers locked demo test check docs package floor soak format bench results clean
+.PHONY: help setup peers locked demo test check docs package floor soak format bench gpu results clean
 
 help:
 	@echo "make demo    set up, then train, measure and write a page (3 minutes after the set-up)"
@@ -17,6 +17,7 @@ help:
 	@echo "make soak    set up, then kill a training 20 times and workers of 200 runs, and read"
 	@echo "             some 3,000 hostile files (15 minutes)"
 	@echo "make bench   set up, then run every benchmark and judge the project's goals (25 minutes)"
+	@echo "make gpu     set up, then measure on a GPU: records for docs/gpu.md in $(GPU_OUT)"
 	@echo "make results write the page, tables and figures of results/ from its records"
 	@echo "make format  rewrite the code in the house's format"
 	@echo "make peers   set up, then install other packages that tests and benchmarks use"
@@ -134,9 +135,22 @@ bench: setup
 	$(BIN)/python -m benchmarks.planner $(RUN_BENCH)
 	$(BIN)/python -m benchmarks.training_loop $(RUN_BENCH)
 	$(BIN)/python -m benchmarks.export $(RUN_BENCH)
+	$(BIN)/python -m benchmarks.deployment $(RUN_BENCH)
 	$(BIN)/python -m benchmarks.half_precision $(RUN_BENCH)
 	$(BIN)/python -m benchmarks.peers $(RUN_BENCH)
 	$(BIN)/python -m benchmarks.goals $(BENCH_OUT)
+
+# What docs/gpu.md asks of people who have one. GPU picks it: make gpu GPU=cuda:1
+GPU ?= cuda
+GPU_OUT ?= build/gpu
+RUN_GPU = --device $(GPU) --out $(GPU_OUT)
+
+gpu: setup
+	$(BIN)/scalednl bench orders $(RUN_GPU)
+	$(BIN)/scalednl bench table3 $(RUN_GPU)
+	$(BIN)/scalednl bench scaling $(RUN_GPU)
+	$(BIN)/python -m benchmarks.planner $(RUN_GPU)
+	$(BIN)/python -m benchmarks.half_precision $(RUN_GPU)
 
 results: setup
 	$(BIN)/python -m scripts.results

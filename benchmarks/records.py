@@ -124,6 +124,26 @@ class ExportRecord(BenchRecord):
 
 
 @dataclass(frozen=True)
+class DeploymentRow:
+    """One network on one image, by each way of running it."""
+
+    network: str
+    side: int
+    error: float
+    """The largest of any way, relative to float64"""
+    times: dict[str, Timing]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeploymentRecord(BenchRecord):
+    """Exported networks with blocks against eager."""
+
+    KIND = "deployment"
+    settings: Repeats
+    rows: tuple[DeploymentRow, ...]
+
+
+@dataclass(frozen=True)
 class PeerRow:
     """One implementation's costs; `missing` says why there are none."""
 
@@ -225,6 +245,6 @@ class HalfPrecisionRecord(BenchRecord):
 
 _OWN = (
     *(InferenceRecord, PlannerRecord, LoopRecord, ExportRecord, PeersRecord),
-    HalfPrecisionRecord,
+    *(HalfPrecisionRecord, DeploymentRecord),
 )
 ALL_KINDS: Kinds = {**KINDS, **{kind.KIND: kind for kind in _OWN}}

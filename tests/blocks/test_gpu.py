@@ -5,6 +5,7 @@ for the device raises here.
 """
 
 import copy
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -145,7 +146,7 @@ def test_moments_stay_on_the_device(training: bool) -> None:
 
 
 def test_what_does_wait_for_the_device() -> None:
-    """Three things do, as docs/gpu.md says.
+    """Three of the four things that docs/gpu.md names; the last, `Moments.all_reduce`, needs ranks.
 
     A function or a norm of the user's is called with the pixels of a mask alone, and torch's batch
     norm without momentum computes its share on the host.
@@ -353,3 +354,11 @@ def _evaluation(options: Options, choice: Choice) -> int:
     with device.traced() as trace, torch.no_grad():
         block.eval()(x)
     return len(trace.calls)
+
+
+def test_the_page_has_these_numbers() -> None:
+    """The table of docs/gpu.md is the one above."""
+    page = (Path(__file__).parents[2] / "docs" / "gpu.md").read_text(encoding="utf-8")
+    table = page.partition("<!-- launches -->")[2].partition("<!-- end -->")[0]
+    rows = [f"| {name} | {step} | {once} |" for name, (*_, (step, once)) in LAUNCHES.items()]
+    assert table.strip().splitlines()[2:] == rows
