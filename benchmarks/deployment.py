@@ -10,6 +10,8 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +44,7 @@ def run(options: BenchOptions) -> DeploymentRecord:
     rows = []
     for name, (side, make) in list(NETWORKS.items())[: 1 if options.quick else None]:
         with session.step(f"{name} at {side} px"), tempfile.TemporaryDirectory() as folder:
-            rows.append(_row(name, side, _with_statistics(make()), Path(folder), repeats))
+            rows.append(_row(name, side, _with_statistics(make(), side), Path(folder), repeats))
     print(f"One image, evaluation; median (quartiles) of {repeats}, ms.\n")
     print_table(["network", *rows[0].times, "error"], [_cells(row) for row in rows])
     record = DeploymentRecord(**session.header(), settings=Repeats(repeats), rows=tuple(rows))
@@ -57,15 +59,14 @@ def _preresnet() -> nn.Module:
 
 def _resnet50() -> nn.Module:
     torchvision_operators.declare()
-    from torchvision.models import resnet50
-
-    return scalednl.insert_nonlocal(resnet50(), {"layer3": 3}, block=BLOCK)[0]
+    models: Any = import_module("torchvision.models")
+    return scalednl.insert_nonlocal(models.resnet50(), {"layer3": 3}, block=BLOCK)[0]
 
 
 def _fully_convolutional() -> nn.Module:
     """Three strided convolutions, a block of 64 channels at 1/8 of the size, two convolutions."""
-    widths, layers = (3, 16, 32, 64), []
-    for before, after in zip(widths, widths[1:], strict=False):
+    layers: list[nn.Module] = []
+    for before, after in pairwise((3, 16, 32, 64)):
         layers += _convolution(before, after, stride=2)
     block = scalednl.NonLocal2d(64, heads=4, norm_init=1.0)
     return nn.Sequential(*layers, block, *_convolution(64, 64), nn.Conv2d(64, 10, 1))
@@ -86,14 +87,13 @@ NETWORKS: dict[str, tuple[int, Callable[[], nn.Module]]] = {
 }
 
 
-def _with_statistics(network: nn.Module) -> nn.Module:
-    """In evaluation mode, with running statistics as after some training."""
-    for module in network.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            assert module.running_mean is not None
-            assert module.running_var is not None
-            module.running_mean.normal_(0, 0.1)
-            module.running_var.uniform_(0.5, 2)
+@torch.no_grad()
+def _with_statistics(network: nn.Module, side: int) -> nn.Module:
+    """In evaluation mode, with the statistics of some random images."""
+    norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
+    for norm in norms:
+        norm.momentum = 1.0
+    network.train()(torch.randn(4, 3, side, side))
     return network.eval()
 
 

@@ -44,7 +44,7 @@ class Trace(TorchDispatchMode):
     """Notes every operator that is run inside, views left out."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.calls: list[Call] = []
 
     def __torch_dispatch__(

@@ -43,6 +43,7 @@ def test_moments() -> None:
     mean = rows.mean(1)
     assert about_zero.mean is None
     assert about_mean.mean is not None
+    assert centred is not None
     assert_close(about_mean.mean, mean, 1e-12)
     less = 10 * mean[:, :, None] * mean[:, None]
     assert_close(about_mean.scatter.transpose(0, 1), rows.mT @ rows - less, 1e-10)
@@ -55,6 +56,7 @@ def test_moments_of_pixels_that_exist() -> None:
     rows = rows.masked_fill(~exist, torch.nan)
     keys, centred = centred_moments(rows, exist)
     assert keys.mean is not None
+    assert centred is not None
     assert isinstance(keys.pixels, Tensor)
     assert keys.pixels.tolist() == exist.sum((1, 2)).tolist()
     for image in (0, 2):

@@ -69,14 +69,9 @@ def mean_and_scatter(
     large is of the size of N m^2 2^-24, while rounding x to half has cost N m^2 2^-24 / 3 or more.
     """
     if exist is None and multiplies_into_float32(rows):
-        mean, count = rows.mean(1, dtype=torch.float32), rows.shape[1]
-        around_zero = product_over_pixels(rows, rows)
-        return (
-            mean,
-            around_zero.baddbmm_(mean[:, :, None], mean[:, None], alpha=-count),
-            None,
-            count,
-        )
+        pixels, mean = rows.shape[1], rows.mean(1, dtype=torch.float32)
+        scatter = product_over_pixels(rows, rows)
+        return mean, scatter.baddbmm_(mean[:, :, None], mean[:, None], alpha=-pixels), None, pixels
     mean, centred, count = centre_rows(rows, exist)
     return mean, torch.bmm(centred.mT, centred), centred, count
 

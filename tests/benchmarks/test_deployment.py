@@ -1,0 +1,66 @@
+"""Exported networks against eager."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from benchmarks import deployment
+from benchmarks.records import DeploymentRecord
+from scalednl.errors import CommandError
+from tests.lab.bench.builders import Show, Shown
+
+
+def _program(change: float) -> Callable[..., Callable[[], Tensor]]:
+    """A stand-in for an exporter, whose program differs from the network by a factor."""
+
+    def export(network: nn.Module, x: Tensor, path: Path) -> Callable[[], Tensor]:
+        assert not network.training
+        assert path.parent.is_dir()
+        return lambda: change * deployment._eager(network, x)
+
+    return export
+
+
+@pytest.fixture
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One small network; exporters are tested in tests/traced, where shapes are not checked."""
+    networks = {"small": (16, deployment._fully_convolutional)}
+    monkeypatch.setattr(deployment, "NETWORKS", networks)
+    monkeypatch.setattr(deployment, "_onnxruntime", _program(1.0))
+    monkeypatch.setattr(deployment, "_compiled", _program(1.0))
+
+
+@pytest.mark.usefixtures("_small")
+def test_it_shows_every_way(show: Show) -> None:
+    """Each network has a time by every way, and the largest error of them."""
+    shown: Shown[DeploymentRecord] = show(deployment.run)
+    (row,) = shown.record.rows
+    assert list(row.times) == ["eager", "onnxruntime", "AOTInductor"]
+    assert 0 < row.error < 1e-5
+    assert "small, 16 px" in shown.text
+
+
+@pytest.mark.usefixtures("_small")
+def test_a_wrong_program_is_not_timed(show: Show, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that differs from the network by 1 % ends the benchmark with its name."""
+    monkeypatch.setattr(deployment, "_compiled", _program(1.01))
+    with pytest.raises(CommandError, match=r"small by AOTInductor is 1\.0e-02 away"):
+        show(deployment.run)
+
+
+def test_the_networks_have_blocks_that_matter() -> None:
+    """Each network that needs no other package gives finite scores, and its blocks change them."""
+    for name in ("PreResNet-56, 3 blocks", "fully convolutional, 1 block"):
+        torch.manual_seed(0)
+        network = deployment._with_statistics(deployment.NETWORKS[name][1](), 32)
+        x = torch.randn(1, 3, 32, 32)
+        scores = deployment._eager(network, x)
+        assert scores.isfinite().all()
+        for module in network.modules():
+            if isinstance(module, deployment.scalednl.NonLocal2d):
+                assert module.norm is not None
+                nn.init.zeros_(module.norm.weight)  # type: ignore[arg-type]
+        assert (deployment._eager(network, x) - scores).norm() > 0.01 * scores.norm()
