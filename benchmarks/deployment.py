@@ -60,7 +60,7 @@ def _preresnet() -> nn.Module:
 def _resnet50() -> nn.Module:
     torchvision_operators.declare()
     models: Any = import_module("torchvision.models")
-    return scalednl.insert_nonlocal(models.resnet50(), {"layer3": 3}, block=BLOCK)[0]
+    return scalednl.insert_nonlocal(models.resnet50(), {"layer3": 3}, block=BLOCK, check=False)[0]
 
 
 def _fully_convolutional() -> nn.Module:
