@@ -121,6 +121,8 @@ def _onnxruntime(network: nn.Module, x: Tensor, path: Path) -> Callable[[], Tens
     scalednl.export_model(network, path, x)
     threads = onnxruntime.SessionOptions()
     threads.intra_op_num_threads = torch.get_num_threads()
+    # Its threads would otherwise keep the cores busy after a run, in the time of what comes next.
+    threads.add_session_config_entry("session.intra_op.allow_spinning", "0")
     session = onnxruntime.InferenceSession(path, threads, providers=["CPUExecutionProvider"])
     feed = {session.get_inputs()[0].name: x.numpy()}
     return lambda: torch.from_numpy(session.run(None, feed)[0])
