@@ -15,6 +15,7 @@ import tyro
 
 from benchmarks.records import (
     ALL_KINDS,
+    DeploymentRecord,
     ExportRecord,
     HalfPrecisionRecord,
     HalfSetting,
@@ -148,6 +149,16 @@ def _export(record: ExportRecord) -> list[Goal]:
     return [Goal("onnxruntime, scaled / softmax", record.scaled.ratio(record.softmax), 0.20)]
 
 
+def _deployment(record: DeploymentRecord) -> list[Goal]:
+    """No exported program is slower than eager."""
+    return [
+        Goal(f"{row.network}, {way} / eager", time.ratio(row.times["eager"]), 1.0)
+        for row in record.rows
+        for way, time in row.times.items()
+        if way != "eager"
+    ]
+
+
 def _half_precision(record: HalfPrecisionRecord) -> list[Goal]:
     """How far from the largest input tried the default order ends in float16 under autocast."""
     features = record.rows[0].setting.features
@@ -173,6 +184,7 @@ _GOALS: dict[str, Callable[[Any], list[Goal]]] = {
     PlannerRecord.KIND: _planner,
     LoopRecord.KIND: _loop,
     ExportRecord.KIND: _export,
+    DeploymentRecord.KIND: _deployment,
     HalfPrecisionRecord.KIND: _half_precision,
 }
 

@@ -8,9 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks import deployment
-from benchmarks.records import DeploymentRecord
+from benchmarks.records import DeploymentRecord, DeploymentRow
+from scalednl import NonLocal2d
 from scalednl.errors import CommandError
+from scalednl.lab.records.bench import Timing, find_bench_records
 from tests.lab.bench.builders import Show, Shown
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
 
 
 def _program(change: float) -> Callable[..., Callable[[], Tensor]]:
@@ -60,7 +65,30 @@ def test_the_networks_have_blocks_that_matter() -> None:
         scores = deployment._eager(network, x)
         assert scores.isfinite().all()
         for module in network.modules():
-            if isinstance(module, deployment.scalednl.NonLocal2d):
+            if isinstance(module, NonLocal2d):
                 assert module.norm is not None
-                nn.init.zeros_(module.norm.weight)  # type: ignore[arg-type]
+                nn.init.zeros_(module.norm.weight)
         assert (deployment._eager(network, x) - scores).norm() > 0.01 * scores.norm()
+
+
+def test_the_page_quotes_the_record() -> None:
+    """Every line of the table of docs/deployment.md is the stored record's, as is its origin."""
+    (record,), damaged = find_bench_records([RESULTS], {"deployment": DeploymentRecord})
+    assert isinstance(record, DeploymentRecord)
+    assert damaged == []
+    assert not record.is_disturbed
+    page = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
+    table = page.partition("<!-- latencies -->")[2].partition("<!-- end -->")[0]
+    assert table.strip().splitlines()[2:] == [_line(row) for row in record.rows]
+    assert f"median of {record.settings.repeats} runs" in page
+    assert f"{record.origin.machine}, torch {record.origin.packages['torch']}" in page
+
+
+def _exported(row: DeploymentRow) -> list[Timing]:
+    return [time for way, time in row.times.items() if way != "eager"]
+
+
+def _line(row: DeploymentRow) -> str:
+    eager = row.times["eager"]
+    cells = [f"{time.median_ms:.1f} (x{time.ratio(eager):.2f})" for time in _exported(row)]
+    return f"| {row.network}, {row.side} px | {eager.median_ms:.1f} | {' | '.join(cells)} |"

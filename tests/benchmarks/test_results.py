@@ -24,7 +24,7 @@ README, PAGE = (
     " ".join((ROOT / name).read_text(encoding="utf-8").split())
     for name in ("README.md", "docs/the-block.md")
 )
-STORED = ("table3", "scaling", "orders", "planner", "train", "half_precision")
+STORED = ("table3", "scaling", "orders", "planner", "train", "half_precision", "deployment")
 
 
 def _newest(kind: str) -> BenchRecord:
