@@ -39,6 +39,7 @@ from benchmarks.capacity_records import (
 from scalednl import NonLocal2d
 from scalednl.errors import CommandError, UsageError
 from scalednl.files import writing_to
+from scalednl.lab.allocator import keep_memory
 from scalednl.lab.machine import use_threads
 from scalednl.lab.records.origin import origin
 from scalednl.lab.seeds import derive_seed
@@ -159,6 +160,7 @@ def missing(folder: Path, seeds: Sequence[int]) -> list[Cell]:
 def main(options: Options) -> None:
     """Train everything that is missing."""
     use_threads(options.threads)
+    keep_memory()
     task, cells = read_plan(options.out).task, missing(options.out, options.seeds)
     for number, cell in enumerate(cells, start=1):
         run = train(task, cell)

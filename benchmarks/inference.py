@@ -10,6 +10,7 @@ from benchmarks.command import main
 from benchmarks.records import InferenceRecord, Repeats
 from scalednl.blocks import NonLocal2d
 from scalednl.lab.bench.agreement import require, sampled_error
+from scalednl.lab.bench.blocks import block_work
 from scalednl.lab.bench.measure import Step, inference_step, timings
 from scalednl.lab.bench.options import BenchOptions
 from scalednl.lab.bench.session import Session
@@ -37,7 +38,14 @@ def run(options: BenchOptions) -> InferenceRecord:
     print(
         f"1 x {CHANNELS} x {SIDE} x {SIDE}, median (quartiles) of {repeats}; error {error:.0e}.\n"
     )
-    print_table(["method", "ms"], [[name, str(time)] for name, time in times.items()])
+    floors = {
+        name: session.limit.floor(block_work(block, x.shape), times[name])
+        for name, block in blocks.items()
+    }
+    print_table(
+        ["method", "ms", "of floor"],
+        [[name, str(time), str(floors.get(name, ""))] for name, time in times.items()],
+    )
     record = InferenceRecord(
         **session.header(),
         settings=Repeats(repeats),
@@ -45,6 +53,7 @@ def run(options: BenchOptions) -> InferenceRecord:
         auto=times["auto"],
         associative=times["associative"],
         floor=times["floor"],
+        floors=floors,
     )
     session.finish(record, {})
     return record

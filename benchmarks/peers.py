@@ -24,14 +24,15 @@ from scalednl.lab.bench.options import BenchOptions
 from scalednl.lab.bench.session import Session
 from scalednl.lab.charts import Dot, Row, dot_chart
 from scalednl.lab.console import print_table, short_bytes
-from scalednl.lab.counting import bytes_kept
+from scalednl.lab.counting import bytes_kept, multiply_adds
+from scalednl.lab.records.floor import Work
 from scalednl.models.convert import convert
 
 OURS, CONVERTED = "scalednl NonLocal2d", "the same through convert"
 SETTINGS = ((8, 128, 32), (1, 64, 64))
 """Batch, channels, side"""
 HEAD = ["implementation", "attention", "parameters", "training, ms", "x ours"]
-HEAD += ["forward, ms", "kept", "agreement"]
+HEAD += ["of floor", "forward, ms", "kept", "agreement"]
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def run(options: BenchOptions) -> PeersRecord:
         with session.step(f"agreement, {_words(x.shape)}"):
             contenders = _contenders(channels, x.requires_grad_())
         with session.step(f"{repeats} runs of each in turns, {_words(x.shape)}"):
-            rows = _measure(contenders, x, repeats, session.device)
+            rows = _measure(session, contenders, x, repeats)
         print(
             f"{_words(x.shape)}, {HEADS} heads where they can be chosen; median (quartiles) of "
             f"{repeats}.\n"
@@ -111,11 +112,13 @@ def contenders_of(peer: Peer, channels: int, x: Tensor) -> list[Contender]:
 
 
 def _measure(
-    contenders: Sequence[Contender], x: Tensor, repeats: int, device: str
+    session: Session, contenders: Sequence[Contender], x: Tensor, repeats: int
 ) -> list[PeerRow]:
     """One row per contender; by place in the list, because names repeat."""
+    device = session.device
     present = {str(i): c.module for i, c in enumerate(contenders) if c.module is not None}
     grad = torch.randn_like(x)
+    works = {i: _work(module, x, grad) for i, module in present.items()}
     kept = {i: bytes_kept(module, x) for i, module in present.items()}
     steps = {i: training_step(module, x, grad) for i, module in present.items()}
     training = timings(steps, repeats, device=device)
@@ -139,18 +142,28 @@ def _measure(
                 forward=forward[i],
                 bytes_kept=kept[i],
                 agreement=one.agreement,
+                floor=session.limit.floor(works[i], training[i]),
             )
         )
     return rows
 
 
+def _work(module: nn.Module, x: Tensor, grad: Tensor) -> Work:
+    """Counted multiply-adds of forward and backward, and the maps that every block moves."""
+    counted = multiply_adds(lambda: module(x).backward(grad))
+    module.zero_grad(set_to_none=True)
+    x.grad = None
+    return Work.of_block(counted, x.numel() * x.element_size(), training=True)
+
+
 def _cells(row: PeerRow) -> list[str]:
     name = f"  {row.implementation}" if row.implementation == CONVERTED else row.implementation
     if row.training is None:
-        return [name, row.attention, *[""] * 5, row.missing]
+        return [name, row.attention, *[""] * 6, row.missing]
     return [
         *(name, row.attention, f"{row.parameters:,}", str(row.training)),
-        *(f"x{row.training_ratio:.2f}", str(row.forward), short_bytes(row.bytes_kept or 0)),
+        *(f"x{row.training_ratio:.2f}", "" if row.floor is None else str(row.floor)),
+        *(str(row.forward), short_bytes(row.bytes_kept or 0)),
         row.agreement,
     ]
 

@@ -15,19 +15,21 @@ from benchmarks.command import main
 from benchmarks.goals import NEAR
 from benchmarks.records import Fit, PlannerRecord, PlannerRow, PlannerShape, Repeats
 from scalednl.blocks import NonLocal2d
-from scalednl.lab.bench.blocks import checked_error, features
+from scalednl.lab.bench.blocks import block_work, checked_error, features
 from scalednl.lab.bench.measure import Step, inference_step, timings, training_step
 from scalednl.lab.bench.options import BenchOptions
 from scalednl.lab.bench.session import Session
 from scalednl.lab.charts import Dot, Row, dot_chart
 from scalednl.lab.console import print_table
+from scalednl.lab.records.floor import Work
 from scalednl.ops.costs import CPU, Constants
 from scalednl.ops.planner import Choice, use_constants
 
 MOVES = (8, 16, 32, 64, 128, 256, 512)
 NARROWS = (16, 32, 64, 128)
 SIDES = (7, 8, 14, 16, 28, 32, 56)
-HEAD = ["shape", "mode", "picked", "fastest", "picked, ms", "fastest, ms", "regret", "error"]
+HEAD = ["shape", "mode", "picked", "fastest", "picked, ms", "fastest, ms", "regret"]
+HEAD += ["of floor", "error"]
 
 
 def run(options: BenchOptions) -> PlannerRecord:
@@ -37,7 +39,7 @@ def run(options: BenchOptions) -> PlannerRecord:
     rows = []
     for shape in shapes(options.quick):
         with session.step(f"{shape}, {shape.mode}"):
-            rows.append(_row(shape, repeats, session.device))
+            rows.append(_row(session, shape, repeats))
     print(f"One block with batch norm, channels_last; median (quartiles) of {repeats}.\n")
     print_table(HEAD, [_cells(row) for row in rows])
     picked = Counter(row.picked for row in rows)
@@ -78,12 +80,14 @@ def _batch(channels: int, side: int) -> int:
     return max(1, min(64, 2**20 // (channels * side * side), 2**25 // channels**3))
 
 
-def _row(shape: PlannerShape, repeats: int, device: str) -> PlannerRow:
+def _row(session: Session, shape: PlannerShape, repeats: int) -> PlannerRow:
+    device = session.device
     x, grad = features(shape.batch, shape.channels, shape.side, device)
     choices = [Choice("associative", False), Choice("gram", False)]
     choices += [Choice("gram", True)] if shape.training else []
     choices += [Choice("quadratic", False)] if shape.side <= 16 else []
     steps: dict[str, Step] = {}
+    works: dict[str, Work] = {}
     error = 0.0
     for choice in choices:
         block = _block(shape, device)
@@ -91,11 +95,13 @@ def _row(shape: PlannerShape, repeats: int, device: str) -> PlannerRow:
         error = max(error, checked_error(block, x, f"{choice} at {shape}"))
         step = training_step(block, x, grad) if shape.training else inference_step(block, x)
         steps[str(choice)] = step
+        works[str(choice)] = block_work(block, x.shape)
     times = timings(steps, repeats, device=device)
     picked = str(_block(shape, device).choice(x.shape))
     fastest = min(times, key=lambda name: times[name].median_ms)
     regret = round(times[picked].ratio(times[fastest]), 4)
-    return PlannerRow(shape, picked, fastest, regret, error, times)
+    floors = {name: session.limit.floor(works[name], time) for name, time in times.items()}
+    return PlannerRow(shape, picked, fastest, regret, error, times, floors)
 
 
 def fitted(rows: Sequence[PlannerRow]) -> Fit:
@@ -136,6 +142,7 @@ def _cells(row: PlannerRow) -> list[str]:
         *(str(row.shape), row.shape.mode, row.picked, row.fastest),
         *(str(row.times[row.picked]), str(row.times[row.fastest])),
         f"x{row.regret:.2f}" + ("" if row.regret <= NEAR else " <--"),
+        str(row.floors[row.picked]) if row.floors else "",
         f"{row.error:.0e}",
     ]
 

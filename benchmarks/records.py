@@ -1,9 +1,11 @@
 """Records of the benchmarks in this folder, beside those of `scalednl bench`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from scalednl.lab.records.bench import KINDS, BenchRecord, Kinds, Timing
+from scalednl.lab.records.bench import KINDS, BenchRecord, Kinds
+from scalednl.lab.records.floor import Floor
+from scalednl.lab.records.timing import Timing
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class PlannerRow:
     regret: float
     error: float
     times: dict[str, Timing]
+    floors: dict[str, Floor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,14 @@ class LoopRow:
     """Of the weights after one step of each on the same batch"""
     bare: Timing
     train: Timing
+    floor: Floor | None = None
+    train_default: Timing | None = None
+    """`train` with glibc's default settings, which return freed memory to the system"""
+
+    @property
+    def speed_over_default(self) -> float | None:
+        """Images per second over those with glibc's default settings; None if not measured."""
+        return None if self.train_default is None else self.train_default.ratio(self.train)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +122,9 @@ class InferenceRecord(BenchRecord):
     auto: Timing
     associative: Timing
     floor: Timing
+    """Two bare products"""
+    floors: dict[str, Floor] = field(default_factory=dict)
+    """Of the methods, by the machine's limit"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +135,7 @@ class ExportRecord(BenchRecord):
     settings: Repeats
     scaled: Timing
     softmax: Timing
+    floors: dict[str, Floor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -156,6 +171,8 @@ class PeerRow:
     bytes_kept: int | None = None
     agreement: str = ""
     missing: str = ""
+    floor: Floor | None = None
+    """Of training"""
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,17 @@ from benchmarks.command import main
 from benchmarks.records import LoopRecord, LoopRow, Repeats
 from scalednl.errors import CommandError
 from scalednl.lab.bench.agreement import TOLERANCE
-from scalednl.lab.bench.measure import relative_error, timings
+from scalednl.lab.bench.allocators import default_cells
+from scalednl.lab.bench.measure import Step, relative_error
 from scalednl.lab.bench.options import BenchOptions
 from scalednl.lab.bench.session import Session
 from scalednl.lab.config import Experiment, RunSettings
 from scalednl.lab.console import print_table
+from scalednl.lab.counting import bytes_kept, multiply_adds
 from scalednl.lab.data import ImageData, Split
 from scalednl.lab.data.batches import Batch
 from scalednl.lab.recipes import find_recipe
+from scalednl.lab.records.floor import Work
 from scalednl.lab.signals import StopRequest
 from scalednl.lab.training.devices import make_fabric
 from scalednl.lab.training.display import Display
@@ -33,7 +36,8 @@ from scalednl.lab.training.setup import initial_model
 
 RECIPES = ("cifar10-preresnet20-plain", "cifar10-preresnet20-scaled", "cifar10-preresnet56-scaled")
 CLASSES = 10
-HEAD = ["recipe", "bare", "train", "images/s", "train / bare speed", "error"]
+HEAD = ["recipe", "bare", "train", "images/s", "train / bare speed", "of floor"]
+HEAD += ["train, glibc's", "faults", "kept / glibc's speed", "error"]
 
 
 def run(options: BenchOptions) -> LoopRecord:
@@ -43,10 +47,12 @@ def run(options: BenchOptions) -> LoopRecord:
     rows = []
     for name in RECIPES[:2] if options.quick else RECIPES:
         with session.step(f"{name}: {repeats} x {steps} steps in both loops, in turns"):
-            rows.append(_row(find_recipe(name), name, steps, repeats, session.device))
+            rows.append(measure(session, name, steps, repeats))
     print(
         f"{steps} training steps, median (quartiles) of {repeats} in ms, channels_last;\n"
         "bare: forward, backward and SGD on one fixed batch; train: the loop of `scalednl train`;\n"
+        "of floor: the least time that this machine needs for the multiply-adds, over train's;\n"
+        "glibc's: with the allocator's default settings, and the page faults of a step with them;\n"
         "error: of the weights after one step of each on the same batch.\n"
     )
     print_table(HEAD, [_cells(row) for row in rows])
@@ -55,15 +61,19 @@ def run(options: BenchOptions) -> LoopRecord:
     return record
 
 
-def _row(recipe: Experiment, name: str, steps: int, repeats: int, device: str) -> LoopRow:
+def measure(session: Session, name: str, steps: int, repeats: int) -> LoopRow:
+    """Both loops of a recipe, with both settings of the allocator, in turns."""
+    recipe, device = find_recipe(name), session.device
     error = _error(recipe, device)
     if not error <= TOLERANCE:
         raise CommandError(
             f"{name}: after one step the two loops' weights differ by {error:.1e}, so they "
             "are not timed: this is a bug, please report it"
         )
-    loops = {"bare": _bare(recipe, steps, device), "train": _complete(recipe, steps, device)}
-    times = timings(loops, repeats, warm_up=1, device=device)
+    arguments = (name, steps, device)
+    both = session.timings_with_both(loops(*arguments), loops, *arguments, repeats=repeats)
+    times = both.here
+    work = _work(recipe, steps, device)
     return LoopRow(
         *(name, recipe.batch, steps),
         images_per_second=steps * recipe.batch / times["train"].median_ms * 1e3,
@@ -71,13 +81,33 @@ def _row(recipe: Experiment, name: str, steps: int, repeats: int, device: str) -
         error=error,
         bare=times["bare"],
         train=times["train"],
+        floor=session.limit.floor(work, times["train"]),
+        train_default=both.default.get("train"),
     )
+
+
+def loops(name: str, steps: int, device: str) -> dict[str, Step]:
+    """So many steps of a recipe in a bare loop and in that of `scalednl train`."""
+    recipe = find_recipe(name)
+    return {"bare": _bare(recipe, steps, device), "train": _complete(recipe, steps, device)}
+
+
+def _work(recipe: Experiment, steps: int, device: str) -> Work:
+    """Counted on one step: multiply-adds, and what is kept for backward, written and read."""
+    trainer = _trainer(recipe, 1, device)
+    batch = next(trainer.batches.epoch(0))
+    kept = bytes_kept(trainer.network.train(), batch.images)
+    counted = multiply_adds(_bare_step(recipe, trainer, batch))
+    return Work(steps * counted, steps * 2 * kept)
 
 
 def _cells(row: LoopRow) -> list[str]:
     return [
         *(row.recipe, str(row.bare), str(row.train), f"{row.images_per_second:,.0f}"),
-        *(f"{row.speed_over_bare:.3f}", f"{row.error:.0e}"),
+        *(f"{row.speed_over_bare:.3f}", "" if row.floor is None else str(row.floor)),
+        *default_cells(row.train_default),
+        "" if row.speed_over_default is None else f"{row.speed_over_default:.3f}",
+        f"{row.error:.0e}",
     ]
 
 

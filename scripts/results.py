@@ -1,7 +1,8 @@
 """Records of finished runs to everything that shows them.
 
 python -m scripts.results collect RUNS   copies the records of finished runs into results/lite/runs
-python -m scripts.results                writes the report page, docs/results.md, the README's table
+python -m scripts.results                writes the report page, docs/results.md, parts of the
+                                         README, and docs/the-block.md's costs with their charts
 """
 
 import shutil
@@ -34,6 +35,7 @@ from scalednl.lab.report.markdown import markdown_table
 from scalednl.lab.report.verdicts import Verdict
 from scalednl.lab.report.write import write_report
 from scripts.capacity_section import FIGURE, capacity_figure, capacity_section
+from scripts.cost_section import busy_records, charts, memory_section, page_section, readme_section
 from scripts.other_sizes import mean_words, sizes_table
 from scripts.parts import with_parts
 from scripts.weights import weights_table
@@ -46,6 +48,7 @@ PAGES = {
     "docs": ROOT / "docs" / "results.md",
     "readme": ROOT / "README.md",
     "weights": ROOT / "docs" / "weights.md",
+    "block": ROOT / "docs" / "the-block.md",
 }
 RECORDS = ("config.json", "epochs.jsonl", "result.json", "predictions.npy")
 SCALE = SCALES["lite"]
@@ -60,6 +63,10 @@ def main(arguments: Sequence[str]) -> None:
     write_report([RUNS], LITE / "report.html", [BENCH])
     if figure := capacity_figure():
         write_text(CAPACITY / FIGURE, figure)
+    for sentence in busy_records():
+        print(f"busy machine: {sentence}", file=sys.stderr)
+    for path, chart in charts().items():
+        write_text(path, chart)
     for name, page in PAGES.items():
         write_text(page, with_parts(page.read_text(encoding="utf-8"), parts(name)))
 
@@ -91,7 +98,9 @@ def _copy_scores(path: Path, folder: Path) -> None:
 def parts(page: str) -> dict[str, str]:
     """The generated parts of a page."""
     if page == "readme":
-        return {"results": first_table()}
+        return {"results": first_table(), "cost": readme_section()}
+    if page == "block":
+        return {"cost": page_section(), "memory": memory_section()}
     if page == "weights":
         return {"weights": weights_table()}
     content = build_content([RUNS], [BENCH])

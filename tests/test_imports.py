@@ -14,6 +14,7 @@ LAB = [
         "__init__",
         "console",
         "machine",
+        "allocator",
         "signals",
         "heartbeat",
         "seeds",

@@ -1,12 +1,12 @@
 """The figures of the README and of the page on the block are those of the stored records."""
 
-import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from benchmarks.goals import NEAR
-from benchmarks.records import ALL_KINDS, PlannerRecord
+from benchmarks.records import ALL_KINDS
+from scalednl.lab.allocator import Allocator
 from scalednl.lab.bench.session import slug
 from scalednl.lab.records.bench import (
     BenchRecord,
@@ -16,7 +16,9 @@ from scalednl.lab.records.bench import (
     find_bench_records,
     read_bench_record,
 )
-from scalednl.lab.report.cost_claims import judge_costs
+from scalednl.lab.records.floor import Floor, MachineLimit, Work
+from scalednl.lab.records.timing import Timing
+from scripts import cost_section
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -102,57 +104,43 @@ def test_the_readme_quotes_the_same_records() -> None:
     assert f"plain softmax {sides['softmax plain']}" in README
 
 
-def test_the_page_quotes_table3() -> None:
-    """The lines of four heads are the record's, the paper's ratios beside them."""
-    record = _newest("table3")
-    assert isinstance(record, Table3Record)
-    named = {
-        "softmax plain": "softmax, plain",
-        "softmax fused": "softmax, fused",
-        "associative": "scaled, associative (the paper)",
-        "auto": "scaled, `auto`",
-        "auto, lean": 'scaled, `memory="lean"`',
-    }
-    rows = {row.method: row for row in record.rows if row.heads == 4}
-    for method, name in named.items():
-        row = rows[method]
-        cells = [
-            *(name, f"x{row.train_step_ratio:.2f}", _printed(row.paper_train_step_ratio)),
-            *(f"x{row.bytes_kept_ratio:.3f}", f"x{row.peak_memory_ratio:.2f}"),
-            _printed(row.paper_memory_ratio),
-        ]
-        assert " ".join(f"| {' | '.join(cells)} |".split()) in PAGE
+def test_the_page_names_what_the_records_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times of both allocators and shares of the floor appear as soon as records have them."""
+    orders = _newest("orders")
+    assert isinstance(orders, OrdersRecord)
+    limit = MachineLimit(1e11, 1e10)
+    rows = tuple(
+        replace(
+            row,
+            time_default=Timing.of([2 * ms for ms in row.time.runs_ms], 1234),
+            floor=Floor(Work(1, 1), 1.0, 0.61),
+        )
+        for row in orders.rows
+    )
+    kept = replace(orders.origin, allocator=Allocator("kept"))
+    new = replace(orders, rows=rows, limit=limit, origin=kept)
+    newest = cost_section.newest
+    monkeypatch.setattr(
+        cost_section, "newest", lambda kind: new if kind is OrdersRecord else newest(kind)
+    )
+    for text in (cost_section.readme_section(), cost_section.page_section()):
+        assert "an allocator that keeps freed memory" in " ".join(text.split())
+    assert "0.61, 0.61 and 0.61 of the machine's limit" in _joined(cost_section.readme_section())
+    assert "| share of the floor |" in cost_section.page_section()
+    table = cost_section.memory_section()
+    auto = next(row for row in rows if row.method == "auto")
+    line = f"| {2 * auto.time.median_ms:,.0f} | 1,234 | {auto.time.median_ms:,.0f} |  | 0.50 |"
+    assert line in table
 
 
-def test_the_page_quotes_the_verdict_on_heads() -> None:
-    """What the page says of heads is the project's own verdict on the record."""
-    verdicts = {one.claim: one for one in judge_costs([_newest("table3")])}
-    time, memory = verdicts["heads-cost-no-time"], verdicts["heads-cost-no-memory"]
-    assert memory.answer == "holds"
-    middle, low, high = re.findall(r"([+-]\d+)\.\d%", time.why)[:3]
-    assert f"time is {time.answer}: the verdict on the stored record is" in PAGE
-    assert f"{middle} % for four heads, 90 % interval {low} % to {high} %" in PAGE
+def test_busy_records_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make results` reports records that a busy machine has made."""
+    newest = cost_section.newest
+    monkeypatch.setattr(cost_section, "newest", lambda kind: replace(newest(kind), waited=0.0))
+    assert cost_section.busy_records() == []
+    monkeypatch.setattr(cost_section, "newest", lambda kind: replace(newest(kind), waited=0.2))
+    assert len(cost_section.busy_records()) == 5
 
 
-def test_the_page_quotes_the_largest_maps() -> None:
-    """Sides within the budget, and the minutes of the step that was not tried."""
-    record = _newest("scaling")
-    assert isinstance(record, ScalingRecord)
-    assert f"Within {record.settings.budget_bytes // 2**30} GiB" in PAGE
-    found = {one.method: one for one in record.largest}
-    for one in found.values():
-        assert f"{one.side}x{one.side}" in PAGE
-    assert f"{found['softmax fused'].step_seconds / 60:.0f} minutes" in PAGE
-
-
-def test_the_page_quotes_the_planner() -> None:
-    """How many shapes, and at how many the pick is near the fastest."""
-    record = _newest("planner")
-    assert isinstance(record, PlannerRecord)
-    near = 100 * sum(row.regret <= NEAR for row in record.rows) / len(record.rows)
-    assert f"Over {len(record.rows)} shapes" in PAGE
-    assert f"within 10 % of the fastest order at {near:.0f} %" in PAGE
-
-
-def _printed(ratio: float | None) -> str:
-    return "" if ratio is None else f"x{ratio:.2f}"
+def _joined(text: str) -> str:
+    return " ".join(text.split())

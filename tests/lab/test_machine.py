@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from scalednl.errors import UsageError
+from scalednl.lab import machine
 from scalednl.lab.machine import check_threads, current_bytes, peak_bytes
 
 CHILD = "from scalednl.lab.machine import peak_bytes; print(peak_bytes('cpu'))"
@@ -28,3 +30,14 @@ def test_the_peak_of_a_started_process_is_its_own() -> None:
     assert (current_bytes("cpu") or 0) >= 400 << 20
     child = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, check=True)
     assert int(child.stdout) < 200 << 20
+
+
+def test_all_threads_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seconds that they ran and waited, together; unknown where the system does not count."""
+    for thread, counts in (("1", "3000000000 1000000000 7"), ("2", "1000000000 500000000 9")):
+        (tmp_path / thread).mkdir()
+        (tmp_path / thread / "schedstat").write_text(counts)
+    monkeypatch.setattr(machine, "TASKS", tmp_path)
+    assert machine.core_seconds() == (4.0, 1.5)
+    monkeypatch.setattr(machine, "TASKS", tmp_path / "nowhere")
+    assert machine.core_seconds() is None

@@ -1,4 +1,4 @@
-"""This machine: threads for torch, and the memory that a process has used."""
+"""This machine: threads for torch; the memory, page faults and time of this process."""
 
 import os
 import sys
@@ -7,6 +7,8 @@ from pathlib import Path
 from scalednl.errors import UsageError
 
 STATUS = Path("/proc/self/status")
+TASKS = Path("/proc/self/task")
+"""A folder per thread of this process, where there is Linux"""
 
 
 def most_threads() -> int:
@@ -65,11 +67,44 @@ def current_bytes(device: str) -> int | None:
     return _status("VmRSS") if STATUS.is_file() else peak_bytes(device)
 
 
+def page_faults() -> int | None:
+    """Minor page faults of this process so far; None where the system does not count them."""
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
 def _status(field: str) -> int:
     for line in STATUS.read_text().splitlines():
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) * 1024
     raise RuntimeError(f"{STATUS} has no {field}")
+
+
+def share_waited(since: tuple[float, float] | None) -> float | None:
+    """Share of the time since `core_seconds` in which threads waited for cores of others."""
+    now = core_seconds()
+    if now is None or since is None:
+        return None
+    ran, waited = (max(0.0, b - a) for a, b in zip(since, now, strict=True))
+    return round(waited / (ran + waited), 4) if ran + waited > 0 else None
+
+
+def core_seconds() -> tuple[float, float] | None:
+    """Seconds that all threads ran, and waited for a core; None where Linux does not say.
+
+    torch computes with several threads: if one of them waits, the others wait for it.
+    """
+    ran, waited = 0, 0
+    try:
+        for thread in TASKS.iterdir():
+            counts = (thread / "schedstat").read_text().split()
+            ran, waited = ran + int(counts[0]), waited + int(counts[1])
+    except (OSError, ValueError, IndexError):
+        return None
+    return ran / 1e9, waited / 1e9
 
 
 def cores() -> int:

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from benchmarks.records import ALL_KINDS
+from scalednl.lab.bench import limit
 from scalednl.lab.bench.options import BenchOptions
 from scalednl.lab.bench.peak import Peak
 from scalednl.lab.records.bench import BenchRecord, read_bench_record
@@ -30,8 +31,13 @@ Show = Callable[..., Shown[Any]]
 
 
 @pytest.fixture(autouse=True)
-def threads() -> Iterator[None]:
-    """A benchmark sets the threads of its process; the next test gets the old number back."""
+def threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A benchmark sets the threads of its process; the next test gets the old number back.
+
+    The machine's limit is measured on small matrices.
+    """
+    monkeypatch.setattr(limit, "SIDE", 128)
+    monkeypatch.setattr(limit, "COPIED", 1 << 16)
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)

@@ -16,6 +16,13 @@ def test_every_method_is_shown(show: Show, monkeypatch: pytest.MonkeyPatch) -> N
     shapes = (rows["associative"], rows["associative, rows"])
     assert min(row.time_over_associative for row in shapes) == 1.0
     assert rows["associative"].bytes_kept_over_associative == 1.0
+    for row in rows.values():
+        assert row.floor is not None
+        assert row.floor.work.bytes_moved == 5 * 4 * 2 * 16 * 36
+        share = row.floor.milliseconds / row.time.median_ms
+        assert row.floor.share == pytest.approx(share, rel=1e-3)
+        assert shown.record.origin.allocator is not None
+        assert (row.time_default is not None) == (shown.record.origin.allocator.state == "kept")
     assert all(row.error < 1e-5 for row in rows.values())
     assert "B2 C16 6x6" in shown.text
     assert shown.charts == ["orders"]

@@ -8,7 +8,7 @@ from scalednl.lab.bench.options import BenchOptions
 from scalednl.lab.bench.peak import Peak
 from scalednl.lab.bench.session import Session
 from scalednl.lab.bench.table3 import Measured
-from scalednl.lab.records.bench import Timing
+from scalednl.lab.records.timing import Timing
 from tests.lab.bench.builders import Show
 
 

@@ -1,18 +1,30 @@
 """Each chart of a benchmark is one function of its record."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 from xml.etree import ElementTree
 
 import pytest
 
 from scalednl.lab.charts.cost import draw, scaling_chart
 from scalednl.lab.charts.svg import NARROW
-from scalednl.lab.records.bench import KINDS, BenchRecord, ScalingRecord, find_bench_records
+from scalednl.lab.records.bench import (
+    KINDS,
+    BenchRecord,
+    OrdersRecord,
+    OrdersRow,
+    ScalingPoint,
+    ScalingRecord,
+    find_bench_records,
+)
+from scalednl.lab.records.floor import Floor, MachineLimit, Work
 from scalednl.lab.records.methods import METHODS
 from scalednl.lab.report.content import cost_section
 from tests.lab.charts.builders import SVG, parsed
 
+Row = TypeVar("Row", OrdersRow, ScalingPoint)
 RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
 
 
@@ -63,3 +75,22 @@ def test_a_narrow_chart_says_the_same(kind: str) -> None:
     for element in picture.iter(f"{SVG}text"):
         assert 0 <= float(element.get("x", -1)) < NARROW
         assert 0 < float(element.get("y", -1)) <= float(picture.get("height", 0))
+
+
+def test_the_limit_is_drawn_where_it_is_known() -> None:
+    """A line in the chart of growth, and a hollow mark per row in that of the orders."""
+    scaling, orders = _stored("scaling"), _stored("orders")
+    assert isinstance(scaling, ScalingRecord)
+    assert isinstance(orders, OrdersRecord)
+    floor, limit = Floor(Work(1, 1), 0.5, 0.25), MachineLimit(1e11, 1e10)
+    plain = draw(replace(scaling, limit=None, by_side=_floored(scaling.by_side, None)))
+    assert "floor of auto" not in plain
+    assert "floor of auto: 0.5" in draw(replace(scaling, by_side=_floored(scaling.by_side, floor)))
+    drawn = draw(replace(orders, limit=limit, rows=_floored(orders.rows, floor)))
+    for row in orders.rows:
+        assert f"floor x{0.25 * row.time_over_associative:.2f}" in drawn
+    assert "(hollow: the machine" in drawn
+
+
+def _floored(rows: Sequence[Row], floor: Floor | None) -> tuple[Row, ...]:
+    return tuple(replace(row, floor=floor) for row in rows)

@@ -10,15 +10,14 @@ import pytest
 from scalednl.errors import CommandError
 from scalednl.lab.records import origin
 from scalednl.lab.records.bench import (
-    MIN_REPEATS,
     SCHEMA,
     BlocksRecord,
     BlocksRow,
     BlocksSettings,
-    Timing,
     find_bench_records,
     read_bench_record,
 )
+from scalednl.lab.records.floor import MachineLimit
 from scalednl.lab.records.typed_json import write_record
 
 
@@ -32,30 +31,6 @@ def _record(**changed: Any) -> BlocksRecord:
             **changed,
         }
     )
-
-
-def test_median_and_quartiles() -> None:
-    """Half of the runs are between the quartiles; one run is all three."""
-    timing = Timing.of([5.0, 1.0, 2.0, 4.0, 3.0])
-    assert timing.median_ms == 3.0
-    assert timing.quartiles_ms == pytest.approx((2.0, 4.0))
-    assert str(timing) == "3.00 (2.00-4.00)"
-    assert Timing.of([200.0]).quartiles_ms == (200.0, 200.0)
-
-
-def test_a_ratio_needs_enough_runs() -> None:
-    """A ratio is of medians, and refused from fewer than five runs of either side."""
-    enough = Timing.of([2.0] * MIN_REPEATS)
-    assert enough.ratio(Timing.of([1.0] * MIN_REPEATS)) == 2.0
-    with pytest.raises(ValueError, match="at least 5 runs, got 4"):
-        enough.ratio(Timing.of([1.0] * 4))
-
-
-def test_extra_is_taken_round_by_round() -> None:
-    """A round in which the machine was slow for both does not count as extra."""
-    base, more = Timing.of([1.0, 9.0, 1.0]), Timing.of([1.5, 9.5, 1.5])
-    assert more.extra(base).runs_ms == (0.5, 0.5, 0.5)
-    assert more.extra(base).median_ms == 0.5
 
 
 def test_what_is_written_reads_back(tmp_path: Path) -> None:
@@ -114,3 +89,11 @@ def test_the_newest_full_record_counts(tmp_path: Path) -> None:
 def test_a_busy_machine(waited: float | None, load: float | None, disturbed: bool) -> None:
     """Time spent waiting for a core decides; without it, the load before the start."""
     assert _record(waited=waited, load_at_start=load).is_disturbed == disturbed
+
+
+def test_a_machine_that_changes_its_speed_is_disturbed() -> None:
+    """Products that run much faster at the end than at the start show that others were there."""
+    slow, fast = (MachineLimit(rate, 1e10) for rate in (5e10, 1e11))
+    assert not _record(waited=0.0, limit=fast, limit_at_end=fast).is_disturbed
+    for start, end in ((slow, fast), (fast, slow)):
+        assert "GFLOP/s" in _record(waited=0.0, limit=start, limit_at_end=end).disturbance

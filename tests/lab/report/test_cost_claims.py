@@ -17,9 +17,9 @@ from scalednl.lab.records.bench import (
     Table3Record,
     Table3Row,
     Table3Settings,
-    Timing,
     find_bench_records,
 )
+from scalednl.lab.records.timing import Timing
 from scalednl.lab.report.cost_claims import HEADS, judge_costs
 
 RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"

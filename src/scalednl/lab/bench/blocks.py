@@ -1,5 +1,7 @@
 """One block on one map: the methods that are compared, with the same weights, as steps."""
 
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import torch
@@ -9,6 +11,7 @@ from torch import Tensor, nn
 from scalednl.blocks import NonLocal2d
 from scalednl.lab.bench.agreement import require, sampled_error, training_error
 from scalednl.lab.bench.measure import Step, inference_step, training_step
+from scalednl.lab.records.floor import Work
 from scalednl.lab.records.methods import METHODS
 
 LITERAL = 16
@@ -65,6 +68,12 @@ def block_step(method: str, channels: int, side: int, training: bool, device: st
     block = make_block(method, channels, device).train(training)
     x, grad = features(1, channels, side, device)
     return training_step(block, x, grad) if training else inference_step(block, x)
+
+
+def block_work(block: NonLocal2d, shape: Sequence[int]) -> Work:
+    """What the block must do on a float32 map of this shape at least, in its mode and order."""
+    counted = block.plan(shape).multiply_adds
+    return Work.of_block(counted, 4 * prod(shape), training=block.training)
 
 
 def checked_error(block: NonLocal2d, x: Tensor, what: str) -> float:

@@ -1,46 +1,80 @@
-"""Interleaved timing, and the distance of two tensors."""
+"""Interleaved timing with page faults counted, and the distance of two tensors."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from statistics import median
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from scalednl.lab.records.bench import Timing
+from scalednl.lab.machine import page_faults
+from scalednl.lab.records.timing import Timing
 
 Step = Callable[[], object]
+Steps = Mapping[str, Step]
 
 
-def interleaved(
-    steps: Mapping[str, Step], repeats: int, warm_up: int = 2, device: str = "cpu"
-) -> dict[str, list[float]]:
-    """Seconds of `repeats` runs of every step, one run of each in turn, after a warm-up.
+class Run(NamedTuple):
+    """One run of a step."""
+
+    seconds: float
+    page_faults: int | None
+    """Minor ones of this process; None where they are not counted"""
+
+
+Round = dict[str, Run]
+"""One run of every step"""
+
+
+def interleaved(steps: Steps, repeats: int, warm_up: int = 2, device: str = "cpu") -> list[Round]:
+    """`repeats` rounds, each with one run of every step in turn, after a warm-up.
 
     Taking turns lets a slow moment of the machine fall on all steps alike. On a GPU the clock is
     the device's own, by events; a step begins on an idle device, so launches that take longer than
     the work are in its time.
     """
+    run_all(steps, warm_up)
+    return [one_round(steps, device) for _ in range(repeats)]
+
+
+def run_all(steps: Steps, times: int) -> None:
+    """Run every step so many times, untimed."""
+    for step in steps.values():
+        for _ in range(times):
+            step()
+
+
+def one_round(steps: Steps, device: str = "cpu") -> Round:
+    """One timed run of every step."""
     on_gpu = torch.device(device).type == "cuda"
     clock = _seconds_on_gpu if on_gpu else _seconds
-    times: dict[str, list[float]] = {name: [] for name in steps}
+    found: Round = {}
     # Events are recorded on the stream of the current device.
     with torch.cuda.device(device) if on_gpu else nullcontext():
-        for step in steps.values():
-            for _ in range(warm_up):
-                step()
-        for _ in range(repeats):
-            for name, step in steps.items():
-                times[name].append(clock(step))
-    return times
+        for name, step in steps.items():
+            before = page_faults()
+            seconds = clock(step)
+            after = page_faults()
+            found[name] = Run(seconds, None if after is None or before is None else after - before)
+    return found
 
 
-def timings(
-    steps: Mapping[str, Step], repeats: int, warm_up: int = 2, device: str = "cpu"
-) -> dict[str, Timing]:
+def timings(steps: Steps, repeats: int, warm_up: int = 2, device: str = "cpu") -> dict[str, Timing]:
     """The same as median and quartiles per step."""
-    runs = interleaved(steps, repeats, warm_up, device)
-    return {name: Timing.of([1e3 * run for run in times]) for name, times in runs.items()}
+    return summaries(interleaved(steps, repeats, warm_up, device))
+
+
+def summaries(rounds: Sequence[Round]) -> dict[str, Timing]:
+    """Median and quartiles per step, and the median of its page faults."""
+    found = {}
+    for name in rounds[0] if rounds else ():
+        runs = [one[name] for one in rounds]
+        faults = [run.page_faults for run in runs if run.page_faults is not None]
+        milliseconds = [1e3 * run.seconds for run in runs]
+        found[name] = Timing.of(milliseconds, round(median(faults)) if faults else None)
+    return found
 
 
 def _seconds(step: Step) -> float:

@@ -7,7 +7,7 @@ from pathlib import Path
 from scalednl.errors import UsageError
 from scalednl.lab.config.limits import check_at_least
 from scalednl.lab.machine import check_threads
-from scalednl.lab.records.bench import MIN_REPEATS
+from scalednl.lab.records.timing import MIN_REPEATS
 
 UNITS = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
@@ -26,6 +26,9 @@ class BenchOptions:
     """Folder for the record (JSON) and the charts (SVG); without it nothing is written."""
     device: str = "cpu"
     """Where to compute: cpu, or cuda."""
+    keep_memory: bool = True
+    """Keep freed memory for the next step (glibc); otherwise its default settings alone are
+    measured."""
 
     def __post_init__(self) -> None:
         check_threads(self.threads)

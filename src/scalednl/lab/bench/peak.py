@@ -4,15 +4,12 @@ The number is the growth of the process's resident memory up to its peak, from j
 or from before its inputs were made.
 """
 
-import multiprocessing
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-import torch
-
-from scalednl.errors import CommandError
+from scalednl.lab.bench.process import FreshProcess
 from scalednl.lab.machine import current_bytes, peak_bytes
 
 Prepare = Callable[..., Callable[[], object]]
@@ -38,46 +35,25 @@ def peak_of(
     `prepare` is a function of a module, so that the process can find it; `with_inputs` counts what
     it makes too. On a GPU it is the device's memory that is reported, not the process's.
     """
-    # torch is imported once, in a process that never computes: each child starts in no time.
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, prepare.__module__])
-    receiver, sender = context.Pipe(duplex=False)
-    options = (device, runs, with_inputs, torch.get_num_threads())
-    child = context.Process(target=_work, args=(sender, prepare, arguments, *options))
-    child.start()
-    sender.close()
-    try:
-        found = receiver.recv()
-    except EOFError:
-        child.join()
-        raise CommandError(
-            f"measuring the memory of {prepare.__name__}{arguments} ended with exit code "
-            f"{child.exitcode}: the machine may have too little memory"
-        ) from None
-    child.join()
-    if isinstance(found, str):
-        raise CommandError(f"measuring the memory of {prepare.__name__}{arguments}: {found}")
-    return found
+    what = f"measuring the memory of {prepare.__name__}{arguments}"
+    with FreshProcess(what, _measure, prepare, arguments, device, runs, with_inputs) as process:
+        found: Peak = process.receive()
+        return found
 
 
-def _work(
-    sender: Connection,
+def _measure(
+    connection: Connection,
     prepare: Prepare,
     arguments: tuple[Any, ...],
     device: str,
     runs: int,
     with_inputs: bool,
-    threads: int,
 ) -> None:
     from scalednl.lab.bench.measure import interleaved
 
-    torch.set_num_threads(threads)
-    try:
-        before = current_bytes(device)
-        step = prepare(*arguments)
-        before = before if with_inputs else current_bytes(device)
-        times = interleaved({"": step}, runs, warm_up=0, device=device)[""]
-        growth = (peak_bytes(device) or 0) - (before or 0)
-        sender.send(Peak(max(0, growth), times[-1]))
-    except (RuntimeError, MemoryError) as error:
-        sender.send(str(error).splitlines()[0])
+    before = current_bytes(device)
+    step = prepare(*arguments)
+    before = before if with_inputs else current_bytes(device)
+    rounds = interleaved({"": step}, runs, warm_up=0, device=device)
+    growth = (peak_bytes(device) or 0) - (before or 0)
+    connection.send(Peak(max(0, growth), rounds[-1][""].seconds))

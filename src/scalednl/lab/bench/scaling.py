@@ -7,7 +7,7 @@ from functools import cache
 from statistics import linear_regression
 from typing import get_args
 
-from scalednl.lab.bench.blocks import block_step, checked_error, features, make_block
+from scalednl.lab.bench.blocks import block_step, block_work, checked_error, features, make_block
 from scalednl.lab.bench.budget import largest_maps
 from scalednl.lab.bench.measure import timings
 from scalednl.lab.bench.options import BenchOptions
@@ -25,6 +25,7 @@ from scalednl.lab.records.bench import (
     ScalingSettings,
     TiledPass,
 )
+from scalednl.lab.records.floor import Work
 from scalednl.lab.records.methods import MAIN_METHODS
 
 CHANNELS, SIDE = 64, 32
@@ -78,29 +79,40 @@ def _sweep(
     for channels, side in shapes:
         with session.step(f"{channels} channels, {side}x{side}"):
             for mode in MODES:
-                found += _points(found, mode, channels, side, limits, repeats, session.device)
+                found += _points(session, found, mode, (channels, side), limits, repeats)
     return found
 
 
 def _points(
+    session: Session,
     found: Sequence[ScalingPoint],
     mode: Mode,
-    channels: int,
-    side: int,
+    shape: tuple[int, int],
     limits: Limits,
     repeats: int,
-    device: str,
 ) -> list[ScalingPoint]:
     """Every method at one shape in one mode; those that cost too much are left out."""
+    (channels, side), device = shape, session.device
     reasons = {m: _too_much(found, m, mode, channels, side, limits) for m in MAIN_METHODS}
     timed = [method for method, reason in reasons.items() if not reason]
     errors = {method: _error(method, channels, side, device) for method in timed}
     steps = {m: block_step(m, channels, side, mode != "forward", device) for m in timed}
     times = timings(steps, repeats, warm_up=2, device=device)
+    floors = {
+        m: session.limit.floor(_work(m, channels, side, mode), time) for m, time in times.items()
+    }
     return [
-        ScalingPoint(m, mode, channels, side, side, errors.get(m), times.get(m), reason)
+        ScalingPoint(
+            *(m, mode, channels, side, side, errors.get(m), times.get(m), reason),
+            floor=floors.get(m),
+        )
         for m, reason in reasons.items()
     ]
+
+
+def _work(method: str, channels: int, side: int, mode: Mode) -> Work:
+    block = make_block(method, channels).train(mode != "forward")
+    return block_work(block, (1, channels, side, side))
 
 
 @cache
@@ -145,6 +157,7 @@ def _print(record: ScalingRecord, tiles: TiledPass) -> None:
         powers = [(e.method, e.pixels_to_the_power) for e in record.exponents if e.mode == mode]
         print(f"  {mode}: " + ", ".join(f"{m} {p:.2f}" for m, p in powers if p is not None))
     print()
+    _print_shares(record.by_side)
     _print_points("channels", record.by_channels, [str(p.channels) for p in record.by_channels])
     print(f"{SIDE}x{SIDE} pixels.\n\nThe largest map whose training step stays within {budget}:\n")
     print_table(LARGEST_HEAD, [_largest_cells(one) for one in record.largest])
@@ -166,6 +179,18 @@ def _print_points(varied: str, points: Sequence[ScalingPoint], labels: Sequence[
             error = max(p.error for p in line if p.error is not None)
             rows.append([f"{method}, {mode}", *cells, f"{error:.0e}"])
     print_table([varied, *dict.fromkeys(labels), "error"], rows)
+
+
+def _print_shares(points: Sequence[ScalingPoint]) -> None:
+    """The share of its floor that each method reaches, by size."""
+    rows = []
+    for mode in MODES:
+        for method in MAIN_METHODS:
+            line = [p for p in points if (p.method, p.mode) == (method, mode)]
+            cells = ["" if p.floor is None else str(p.floor) for p in line]
+            rows.append([f"{method}, {mode}", *cells])
+    print("Share of the floor, the least time that this machine needs for the method's work:\n")
+    print_table(["side", *dict.fromkeys(f"{p.height}x{p.width}" for p in points)], rows)
 
 
 def _largest_cells(one: LargestMap) -> list[str]:

@@ -3,9 +3,8 @@
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,15 +12,16 @@ from rich.console import Console
 
 from scalednl.errors import UsageError
 from scalednl.files import write_text, writing_to
+from scalednl.lab.allocator import keep_memory, release_memory
+from scalednl.lab.bench.allocators import BothTimings, timings_with_both
+from scalednl.lab.bench.limit import machine_limit
+from scalednl.lab.bench.measure import Steps
 from scalednl.lab.bench.options import BenchOptions
 from scalednl.lab.console import counted
-from scalednl.lab.machine import use_threads
+from scalednl.lab.machine import core_seconds, share_waited, use_threads
 from scalednl.lab.records import origin
 from scalednl.lab.records.bench import BUSY_LOAD, SCHEMA, BenchRecord
 from scalednl.lab.records.typed_json import write_record
-
-TASKS = Path("/proc/self/task")
-"""A folder per thread of this process, where there is Linux"""
 
 
 class Session:
@@ -33,16 +33,20 @@ class Session:
         if self.device.startswith("cuda") and not torch.cuda.is_available():
             raise UsageError(f"--device {self.device}: torch finds no GPU here; use cpu")
         use_threads(options.threads)
+        allocator = keep_memory(options.keep_memory)
         torch.manual_seed(0)
         if self.device.startswith("cuda"):
             use_float32()
         self.origin = origin(threads=torch.get_num_threads())
         self._start, self._cores = time.perf_counter(), core_seconds()
+        self._twins_waited: list[float] = []
+        self.limit = machine_limit(self.device)
         self._progress = Console(stderr=True, highlight=False)
         self._load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
         versions = f"torch {torch.__version__}, {precision}"
         threads = counted(torch.get_num_threads(), "thread")
-        print(f"{self._where()}, {threads}, {versions}\n", flush=True)
+        print(f"{self._where()}, {threads}, {versions}")
+        print(f"Limit here: {self.limit}. Memory: {allocator}.\n", flush=True)
         if self._load is not None and self._load > BUSY_LOAD * self.origin.cores:
             self._warn(
                 f"The machine is busy (load {self._load:.1f} on {self.origin.cores} cores): "
@@ -51,10 +55,20 @@ class Session:
 
     def step(self, text: str) -> AbstractContextManager[object]:
         """Report what is being measured: a spinner for a person, a line for a log."""
+        release_memory()
         if self._progress.is_terminal:
             return self._progress.status(f"{text} ...")
         self._warn(f"{text} ...")
         return nullcontext()
+
+    def timings_with_both(
+        self, steps: Steps, prepare: Callable[..., Steps], *arguments: Any, repeats: int
+    ) -> BothTimings:
+        """Times with both settings of the allocator; where the twin waited, this process did."""
+        both = timings_with_both(steps, prepare, *arguments, repeats=repeats, device=self.device)
+        if both.waited is not None:
+            self._twins_waited.append(both.waited)
+        return both
 
     def header(self) -> dict[str, Any]:
         """The fields that every record has, when the measurement is complete."""
@@ -67,15 +81,14 @@ class Session:
             "seconds": round(time.perf_counter() - self._start, 1),
             "load_at_start": self._load,
             "waited": self._waited(),
+            "limit": self.limit,
+            "limit_at_end": machine_limit(self.device),
         }
 
     def finish(self, record: BenchRecord, charts: Mapping[str, str]) -> None:
         """Write the record and its charts if a folder was given, and report how long it took."""
-        if record.waited is not None and record.is_disturbed:
-            self._warn(
-                "The machine was busy: threads of this process waited for a core "
-                f"{record.waited:.0%} of the time. These times decide no claim."
-            )
+        if record.is_disturbed:
+            self._warn(f"The machine was busy: {record.disturbance}. These times decide no claim.")
         folder = self.options.out
         if folder is None:
             print(f"{record.seconds:.0f} s. --out FOLDER keeps the numbers and the chart.")
@@ -94,7 +107,8 @@ class Session:
 
     def _waited(self) -> float | None:
         """Share of the time in which threads could have run, but others had their cores."""
-        return share_waited(self._cores)
+        waited = share_waited(self._cores)
+        return None if waited is None else max([waited, *self._twins_waited])
 
     def _where(self) -> str:
         on_gpu = self.device.startswith("cuda")
@@ -115,30 +129,6 @@ def use_float32() -> None:
     """
     torch.set_float32_matmul_precision("highest")
     torch.backends.cudnn.allow_tf32 = False
-
-
-def share_waited(since: tuple[float, float] | None) -> float | None:
-    """Share of the time since `core_seconds` in which threads waited for cores of others."""
-    now = core_seconds()
-    if now is None or since is None:
-        return None
-    ran, waited = (max(0.0, b - a) for a, b in zip(since, now, strict=True))
-    return round(waited / (ran + waited), 4) if ran + waited > 0 else None
-
-
-def core_seconds() -> tuple[float, float] | None:
-    """Seconds that all threads ran, and waited for a core; None where Linux does not say.
-
-    torch computes with several threads: if one of them waits, the others wait for it.
-    """
-    ran, waited = 0, 0
-    try:
-        for thread in TASKS.iterdir():
-            counts = (thread / "schedstat").read_text().split()
-            ran, waited = ran + int(counts[0]), waited + int(counts[1])
-    except (OSError, ValueError, IndexError):
-        return None
-    return ran / 1e9, waited / 1e9
 
 
 def slug(machine: str) -> str:

@@ -7,20 +7,23 @@ import torch
 
 from scalednl.blocks import NonLocal2d
 from scalednl.lab.bench.agreement import network_error, require, training_error
-from scalednl.lab.bench.measure import timings
+from scalednl.lab.bench.allocators import default_cells
+from scalednl.lab.bench.measure import Step
 from scalednl.lab.bench.networks import PLAIN, Variant, images, training_iteration
 from scalednl.lab.bench.options import BenchOptions
 from scalednl.lab.bench.peak import peak_of
 from scalednl.lab.bench.session import Session
 from scalednl.lab.charts.cost import table3_chart
 from scalednl.lab.console import print_table, short_bytes
-from scalednl.lab.counting import bytes_kept
+from scalednl.lab.counting import bytes_kept, multiply_adds
 from scalednl.lab.paper.tables import table3_ratio
-from scalednl.lab.records.bench import Table3Record, Table3Row, Table3Settings, Timing
+from scalednl.lab.records.bench import Table3Record, Table3Row, Table3Settings
+from scalednl.lab.records.floor import Floor, Work
 from scalednl.lab.records.methods import MAIN_METHODS, METHODS
+from scalednl.lab.records.timing import Timing
 
 IN_THE_PAPER = {"softmax plain": "softmax", "associative": "scaled", "associative, rows": "scaled"}
-HEAD = ["network", "heads", "step, ms", "x", "paper x"]
+HEAD = ["network", "heads", "step, ms", "x", "paper x", "of floor", "glibc's, ms", "faults"]
 HEAD += ["kept", "x", "peak", "x", "paper x", "error"]
 
 
@@ -34,6 +37,9 @@ class Measured:
     peak: int
     error: float | None
     """None if there is no block"""
+    floor: Floor | None = None
+    default: Timing | None = None
+    """With glibc's default settings"""
 
 
 def run(options: BenchOptions, batch: int | None = None) -> Table3Record:
@@ -47,6 +53,9 @@ def run(options: BenchOptions, batch: int | None = None) -> Table3Record:
         f"PreResNet-56, batch {batch}, channels_last: one training step, median (quartiles) of "
         f"{repeats} in ms;\nkept: bytes for backward; peak: growth of the process; "
         "x: over no blocks, the paper's beside it;\n"
+        "of floor: the least time that this machine needs for the multiply-adds, or for what is "
+        "kept, over the step's;\nglibc's: with the allocator's default settings, and the page "
+        "faults of a step with them;\n"
         "error: of a block against the paper's equations, value and gradients.\n"
     )
     print_table(HEAD, [_cells(row) for row in rows])
@@ -82,10 +91,23 @@ def measure(
             for variant in variants
         ]
     with session.step(f"{repeats} training steps of each, in turns"):
-        steps = {str(v): training_iteration(v, batch, device) for v in variants}
-        times = timings(steps, repeats, warm_up=1, device=device).values()
-    columns = zip(variants, times, kept, peaks, errors, strict=True)
-    return [Measured(*values) for values in columns]
+        counted = [multiply_adds(training_iteration(v, batch, device)) for v in variants]
+        arguments = (tuple(variants), batch, device)
+        both = session.timings_with_both(steps(*arguments), steps, *arguments, repeats=repeats)
+    columns = zip(variants, both.here.values(), kept, peaks, errors, strict=True)
+    floors = [
+        session.limit.floor(Work(count, 2 * size), time)
+        for count, size, time in zip(counted, kept, both.here.values(), strict=True)
+    ]
+    return [
+        Measured(*values, floor, both.default.get(str(values[0])))
+        for values, floor in zip(columns, floors, strict=True)
+    ]
+
+
+def steps(variants: Sequence[Variant], batch: int, device: str) -> dict[str, Step]:
+    """One training step of every network."""
+    return {str(v): training_iteration(v, batch, device) for v in variants}
 
 
 def _error(variant: Variant, device: str) -> float:
@@ -116,6 +138,8 @@ def table3_rows(measured: Sequence[Measured]) -> list[Table3Row]:
             peak_memory_ratio=round(one.peak / plain.peak, 4),
             paper_memory_ratio=_printed(one.variant, "memory_mb"),
             error=one.error,
+            floor=one.floor,
+            train_step_default=one.default,
         )
         for one in measured
     ]
@@ -134,6 +158,8 @@ def _cells(row: Table3Row) -> list[str]:
         str(row.train_step),
         f"x{row.train_step_ratio:.2f}",
         _ratio(row.paper_train_step_ratio),
+        "" if row.floor is None else str(row.floor),
+        *default_cells(row.train_step_default),
         short_bytes(row.bytes_kept),
         f"x{row.bytes_kept_ratio:.3f}",
         short_bytes(row.peak_memory_bytes),

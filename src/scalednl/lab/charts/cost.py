@@ -11,11 +11,15 @@ from scalednl.lab.records.bench import (
     BlocksRecord,
     Mode,
     OrdersRecord,
+    OrdersRow,
     ScalingRecord,
     Table3Record,
     Table3Row,
 )
 from scalednl.lab.records.methods import MAIN_METHODS, METHODS
+
+OURS = "auto"
+"""The method whose floor is drawn as a line"""
 
 
 def draw(record: BenchRecord, *, narrow: bool = False) -> str:
@@ -82,6 +86,13 @@ def _curves(record: ScalingRecord, mode: Mode) -> list[Curve]:
         grows = "" if power is None else f"grows as N^{power:.2f}"
         if points:
             curves.append(Curve(METHODS[name].label, _colour(name), points, note=grows))
+    floor = sorted(
+        (float(p.pixels), p.floor.milliseconds)
+        for p in record.by_side
+        if (p.method, p.mode) == (OURS, mode) and p.floor is not None
+    )
+    if floor:
+        curves.append(Curve(f"floor of {OURS}", "grey", floor, note="the limit here"))
     return curves
 
 
@@ -91,17 +102,27 @@ def orders_chart(record: OrdersRecord, narrow: bool = False) -> str:
     for place in dict.fromkeys(row.place for row in record.rows):
         rows.append(Row(place))
         for row in (row for row in record.rows if row.place == place):
-            dots = (row.time_over_associative, row.bytes_kept_over_associative)
-            rows.append(Row(row.method, _colour(row.method), [[_ratio(value)] for value in dots]))
+            time = [_ratio(row.time_over_associative), *_floor(row)]
+            kept = [_ratio(row.bytes_kept_over_associative)]
+            rows.append(Row(row.method, _colour(row.method), [time, kept]))
+    hollow = "" if record.limit is None else " (hollow: the machine's limit)"
     return dot_chart(
         "One block, forward and backward, as multiples of the associative order",
-        ["time", "bytes kept for backward"],
+        [f"time{hollow}", "bytes kept for backward"],
         rows,
         log=True,
         reference=1.0,
         foot=f"{record.where}, median of {record.settings.repeats}. Both axes are logarithmic.",
         narrow=narrow,
     )
+
+
+def _floor(row: OrdersRow) -> list[Dot]:
+    """The least time in which this machine could compute the method."""
+    if row.floor is None:
+        return []
+    value = row.time_over_associative * row.floor.share
+    return [Dot(value, f"floor x{value:.2f}", hollow=True)]
 
 
 def blocks_chart(record: BlocksRecord, narrow: bool = False) -> str:

@@ -74,6 +74,7 @@ def attention(
     """
     import json as encoder
 
+    from scalednl.lab.allocator import keep_memory
     from scalednl.lab.attention.run import DrawOptions, inspect_sources
     from scalednl.lab.machine import use_threads
     from scalednl.lab.records.typed_json import plain_values
@@ -82,6 +83,7 @@ def attention(
     if not sources:
         raise UsageError("name a run directory, a file of scalednl.save_model, or weights by name")
     use_threads(threads)
+    keep_memory()
     options = DrawOptions(
         int(block) if block.isdecimal() else block, head, tuple(_place(text) for text in queries)
     )

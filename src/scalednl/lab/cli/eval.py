@@ -38,11 +38,13 @@ def evaluate(
     """
     import json as encoder
 
+    from scalednl.lab.allocator import keep_memory
     from scalednl.lab.console import counted
     from scalednl.lab.machine import use_threads
     from scalednl.lab.training.evaluate import evaluate_source
 
     use_threads(threads)
+    keep_memory()
     found = evaluate_source(source, data, limit, root, size=size, reference_pixels=reference_pixels)
     if json:
         print(encoder.dumps(found, indent=2))

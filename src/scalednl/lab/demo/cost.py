@@ -9,9 +9,9 @@ from rich.table import Table
 from scalednl.lab.bench.agreement import reference_block, require
 from scalednl.lab.bench.blocks import features, make_block
 from scalednl.lab.bench.measure import interleaved, relative_error, training_step
-from scalednl.lab.bench.session import core_seconds, share_waited
 from scalednl.lab.charts.cost import three_digits
 from scalednl.lab.counting import bytes_kept
+from scalednl.lab.machine import core_seconds, share_waited
 from scalednl.lab.records import origin
 from scalednl.lab.records.bench import SCHEMA, BlocksRecord, BlocksRow, BlocksSettings
 from scalednl.lab.records.methods import METHODS
@@ -48,10 +48,8 @@ def measure_cost(out: Path, console: Console) -> None:
         rows=tuple(rows),
         waited=waited,
     )
-    if record.has_waited:
-        console.print(
-            f"[dim]The machine was busy: threads waited for a core {waited:.0%} of the time.[/]"
-        )
+    if record.is_disturbed:
+        console.print(f"[dim]The machine was busy: {record.disturbance}.[/]")
     write_record(out / "cost.json", record)
 
 
@@ -64,8 +62,9 @@ def _measure() -> list[BlocksRow]:
             for name, block in blocks.items()
         }
     steps = {name: training_step(block, x, grad) for name, block in blocks.items()}
-    times = interleaved(steps, REPEATS, warm_up=1)
+    rounds = interleaved(steps, REPEATS, warm_up=1)
+    best = {name: 1e3 * min(one[name].seconds for one in rounds) for name in steps}
     return [
-        BlocksRow(name, 1e3 * min(times[name]), bytes_kept(block, x), errors[name])
+        BlocksRow(name, best[name], bytes_kept(block, x), errors[name])
         for name, block in blocks.items()
     ]

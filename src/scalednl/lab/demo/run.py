@@ -6,6 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 from scalednl.files import writing_to
+from scalednl.lab.allocator import keep_memory
 from scalednl.lab.attention.record import record_run
 from scalednl.lab.console import duration
 from scalednl.lab.demo.cost import measure_cost
@@ -24,6 +25,7 @@ def run(out: Path, threads: int | None = None) -> int | None:
     """
     start = time.perf_counter()
     use_threads(threads)
+    keep_memory()
     console = Console(highlight=False)
     console.print(
         "[bold]Can a network compare two distant places?[/] Each image of `pairs` has two gratings "

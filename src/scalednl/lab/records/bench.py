@@ -4,15 +4,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median, quantiles
 from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
 from scalednl.errors import CommandError
 from scalednl.files import is_inside, read_bytes
+from scalednl.lab.records.floor import Floor, MachineLimit
 from scalednl.lab.records.methods import with_heads
 from scalednl.lab.records.origin import Origin
+from scalednl.lab.records.timing import Positive, Timing
 from scalednl.lab.records.typed_json import decode_record
 
 SCHEMA = "scalednl.bench."
@@ -21,52 +22,14 @@ LARGEST_FILE = 1 << 20
 """Bytes; the largest record there is has an eighth of it"""
 FEW, SOME = msgspec.Meta(max_length=1000), msgspec.Meta(min_length=1, max_length=1000)
 """Rows of a record; the longest there is has a sixth of them"""
-MIN_REPEATS = 5
-"""From fewer runs no ratio is computed"""
-BUSY_LOAD, MOST_WAITED = 0.5, 0.05
-"""Of a busy machine: processes per core at the start; share of time spent waiting for a core"""
+BUSY_LOAD, MOST_WAITED, MOST_DRIFT = 0.5, 0.05, 0.15
+"""Of a busy machine: processes per core at the start; share of time spent waiting for a core;
+change of the rate of a large product until the end, as others on the same hardware cause"""
 FITTED_SIZES = 3
 """The largest sizes of a map, to which exponents are fitted"""
 
-Positive = Annotated[float, msgspec.Meta(gt=0, le=1e15)]
 Count = Annotated[int, msgspec.Meta(ge=1, le=10**15)]
 Mode = Literal["forward", "forward + backward"]
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Milliseconds of the runs of one step: median, quartiles, and every run in its order."""
-
-    median_ms: Positive
-    quartiles_ms: tuple[Positive, Positive]
-    runs_ms: Annotated[tuple[Positive, ...], msgspec.Meta(min_length=1)]
-
-    @classmethod
-    def of(cls, milliseconds: Sequence[float]) -> "Timing":
-        """The summary of these runs, to a tenth of a microsecond."""
-        low, high = milliseconds[0], milliseconds[0]
-        if len(milliseconds) > 1:
-            low, _, high = quantiles(milliseconds, n=4, method="inclusive")
-        runs = tuple(round(run, 4) for run in milliseconds)
-        return cls(round(median(milliseconds), 4), (round(low, 4), round(high, 4)), runs)
-
-    def ratio(self, other: "Timing") -> float:
-        """This median over the other; raises with fewer than `MIN_REPEATS` runs of either."""
-        fewest = min(len(self.runs_ms), len(other.runs_ms))
-        if fewest < MIN_REPEATS:
-            raise ValueError(f"a ratio needs at least {MIN_REPEATS} runs, got {fewest}")
-        return self.median_ms / other.median_ms
-
-    def extra(self, base: "Timing") -> "Timing":
-        """What this step took longer than `base`, round by round: slow rounds cancel."""
-        pairs = zip(self.runs_ms, base.runs_ms, strict=True)
-        return Timing.of([run - other for run, other in pairs])
-
-    def __str__(self) -> str:
-        """The median and the quartiles around it, in milliseconds."""
-        digits = 0 if self.median_ms >= 100 else 1 if self.median_ms >= 10 else 2
-        middle, low, high = (f"{v:.{digits}f}" for v in (self.median_ms, *self.quartiles_ms))
-        return f"{middle} ({low}-{high})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,18 +47,32 @@ class BenchRecord:
     load_at_start: float | None = None
     waited: float | None = None
     """Share of the timed seconds in which the process waited for a core; None if unknown"""
+    limit: MachineLimit | None = None
+    """What this machine could do at all when the run began; None in older records"""
+    limit_at_end: MachineLimit | None = None
+    """The same when it ended"""
 
     @property
-    def has_waited(self) -> bool:
-        """Whether threads are known to have waited for cores that others used."""
-        return self.waited is not None and self.waited > MOST_WAITED
+    def disturbance(self) -> str:
+        """What shows that others used the machine, in words; "" if nothing does.
+
+        It is the waiting, or the load at the start where the waiting is unknown; and a machine that
+        became faster or slower.
+        """
+        if self.limit is not None and self.limit_at_end is not None:
+            rates = [2e-9 * one.multiply_adds_per_second for one in (self.limit, self.limit_at_end)]
+            if abs(rates[1] / rates[0] - 1) > MOST_DRIFT:
+                return f"float32 products ran at {rates[0]:.0f}, later {rates[1]:.0f} GFLOP/s"
+        if self.waited is not None:
+            share = f"threads waited for a core {self.waited:.0%} of the time"
+            return share if self.waited > MOST_WAITED else ""
+        load, cores = self.load_at_start or 0, self.origin.cores
+        return f"load {load:.1f} on {cores} cores at the start" if load > BUSY_LOAD * cores else ""
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether others used the machine, by the waiting, or by the load where that is unknown."""
-        if self.waited is not None:
-            return self.has_waited
-        return (self.load_at_start or 0) > BUSY_LOAD * self.origin.cores
+        """Whether others used the machine: then its times decide nothing."""
+        return bool(self.disturbance)
 
     @property
     def where(self) -> str:
@@ -133,6 +110,9 @@ class Table3Row:
     peak_memory_ratio: Positive
     paper_memory_ratio: Positive | None
     error: float | None
+    floor: Floor | None = None
+    train_step_default: Timing | None = None
+    """The same with glibc's default settings, which return freed memory to the system"""
 
     @property
     def name(self) -> str:
@@ -171,6 +151,7 @@ class ScalingPoint:
     error: float | None = None
     time: Timing | None = None
     left_out: str = ""
+    floor: Floor | None = None
 
     @property
     def pixels(self) -> int:
@@ -251,6 +232,9 @@ class OrdersRow:
     bytes_kept: Count
     bytes_kept_over_associative: Positive
     error: float
+    floor: Floor | None = None
+    time_default: Timing | None = None
+    """The same with glibc's default settings, which return freed memory to the system"""
 
     @property
     def place(self) -> str:

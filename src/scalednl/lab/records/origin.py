@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from scalednl import __version__
+from scalednl.lab.allocator import Allocator, current_allocator
 
 KIND = {"family": "cpu family", "model": "model", "stepping": "stepping"}
 """What tells processors of one name apart, and its name in /proc/cpuinfo"""
@@ -36,6 +37,8 @@ class Origin:
     threads: int | None = None
     command: str = ""
     """As typed; the program and absolute paths by their last part alone"""
+    allocator: Allocator | None = None
+    """How memory was allocated; None where a file does not say, or nothing was computed"""
 
 
 def origin(threads: int | None = None) -> Origin:
@@ -51,6 +54,7 @@ def origin(threads: int | None = None) -> Origin:
         cores=os.cpu_count() or 1,
         threads=threads,
         command=_command(),
+        allocator=current_allocator(),
     )
 
 

@@ -281,9 +281,6 @@ def cost_section(record: BenchRecord) -> CostSection:
 
 
 def _busy(record: BenchRecord) -> str:
-    if not record.has_waited:
+    if not record.is_disturbed:
         return ""
-    return (
-        "The machine was busy while this was timed: threads waited for a core "
-        f"{record.waited:.0%} of the time."
-    )
+    return f"The machine was busy while this was timed: {record.disturbance}."

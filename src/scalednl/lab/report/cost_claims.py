@@ -55,7 +55,7 @@ def _claim(
             rounds = {len(row.train_step.runs_ms) for row in there}
             if len(there) < len(needed) or len(rounds) > 1:
                 return None
-            return _busy(record) if timed and record.has_waited else judge(there)
+            return _busy(record) if timed and record.is_disturbed else judge(there)
 
         _TABLE3[name, says] = decide
         return judge
@@ -66,8 +66,7 @@ def _claim(
 def _busy(record: BenchRecord) -> Found:
     """What times of a busy machine decide."""
     return OPEN, (
-        f"the machine was busy: threads waited for a core {record.waited:.0%} of the time; measure "
-        "again when nothing else runs"
+        f"the machine was busy: {record.disturbance}; measure again when nothing else runs"
     )
 
 
@@ -210,7 +209,7 @@ def _pixels(record: ScalingRecord, method: str) -> Found | None:
     points = record.timed(method, "forward + backward")[-FITTED_SIZES:]
     if len(points) < 2 or len({len(time.runs_ms) for _, time in points}) > 1:
         return None
-    if record.has_waited:
+    if record.is_disturbed:
         return _busy(record)
     sizes = [math.log(pixels) for pixels, _ in points]
     rounds = zip(*(time.runs_ms for _, time in points), strict=True)

@@ -86,6 +86,7 @@ def train(job: Job) -> Attempt:
     """Train the job's experiment, resuming what its folder has; then record its attention."""
     import warnings
 
+    from scalednl.lab.allocator import keep_memory
     from scalednl.lab.machine import use_threads
     from scalednl.lab.training.run import run
     from scalednl.lab.training.run_writer import summary
@@ -95,6 +96,7 @@ def train(job: Job) -> Attempt:
     experiment, settings = Experiment.from_dict(job.experiment), RunSettings(**job.settings)
     root = None if job.root is None else Path(job.root)
     use_threads(settings.threads)
+    keep_memory(settings.keep_memory)
     with warnings.catch_warnings():
         # torch's note on layouts of 1x1 weights; it costs nothing here.
         warnings.filterwarnings("ignore", message="Grad strides do not match")

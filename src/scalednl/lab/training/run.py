@@ -10,6 +10,7 @@ import torch
 
 from scalednl.errors import CommandError, UsageError
 from scalednl.files import replacing, sha256_of, writing_to
+from scalednl.lab.allocator import keep_memory
 from scalednl.lab.config import Experiment, RunSettings
 from scalednl.lab.console import lasting_output
 from scalednl.lab.data.folder_cache import with_images
@@ -64,6 +65,7 @@ def run(
     if ended is not None:
         return _with_weights(ended, folder, Display(experiment.epochs, quiet))
     use_threads(settings.threads)
+    keep_memory(settings.keep_memory)
     # Whatever cannot work fails here, before anything is written.
     data = experiment_data(experiment, root)
     images = example_images(experiment, data)
