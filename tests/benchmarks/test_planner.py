@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks import planner
 from benchmarks.records import PlannerRecord, PlannerRow, PlannerShape
-from scalednl.lab.records.bench import Timing
+from scalednl.lab.records.timing import Timing
 from scalednl.ops.costs import CPU, Constants, cost
 from scalednl.ops.planner import Choice, use_constants
 from tests.lab.bench.builders import Show, Shown

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
+from torch.nn.modules.module import _has_any_global_hook
 
 from scalednl.blocks.masked_norm import batch_statistics, gathered_norm, uses_batch
 from scalednl.ops.gram import gram_mix, gram_mix_normalised, gram_mix_where
@@ -199,8 +200,20 @@ def _add_branch(x: Maps, u: Maps, norm: Norm, mask: Mask | None) -> Maps:
         if u.dtype == x.dtype:
             return torch.addcmul(x, u, here)
         u = u * here
+    if mask is None and u.dtype == x.dtype and _is_ours(norm):
+        return u.add_(x)
     # Some norms, and the sum with a bias, give float32 for a half-precision u.
     return (x + u).to(x.dtype)
+
+
+def _is_ours(norm: Norm) -> bool:
+    """Whether nobody else sees what `norm` returns, which its own backward does not need.
+
+    A compiler makes one pass of both anyway.
+    """
+    if torch.compiler.is_compiling() or _has_any_global_hook():
+        return False
+    return is_plain(norm, NORMS)
 
 
 def masked_norm(u: Maps, norm: Callable[[Tensor], Tensor], mask: Mask) -> Maps:

@@ -64,12 +64,12 @@ def test_backward_is_that_of_autograd(center: str | None, about_mean: bool, kept
     truth = torch.autograd.grad(mixing.matrix, inputs, grad)
     with torch.no_grad():
         half = mixing.half if kept else None
-        found = mixing_backward(grad, keys, w, half=half, need_keys=True, need_weights=True)
+        found = mixing_backward(grad, keys, w, known=half, need_keys=True, need_weights=True)
     for ours, theirs in zip(found, truth, strict=False):
         assert ours is not None
         assert_close(ours, theirs, 1e-10)
     with torch.no_grad():
-        less = mixing_backward(grad, keys, w, half=half, need_keys=False, need_weights=False)
+        less = mixing_backward(grad, keys, w, known=half, need_keys=False, need_weights=False)
     assert less == (None,) * 6
 
 
@@ -95,6 +95,6 @@ def test_an_empty_batch_with_one_factor_per_image(center: str | None) -> None:
     assert matrix.shape == (4, 0, 4)
     for gradient in torch.autograd.grad(matrix.sum(), w[:4]):
         assert not gradient.any()
-    found = mixing_backward(matrix, keys, w, half=None, need_keys=True, need_weights=True)
+    found = mixing_backward(matrix, keys, w, known=None, need_keys=True, need_weights=True)
     assert found.theta is not None
     assert not found.theta.any()

@@ -21,6 +21,7 @@ from scalednl.ops.gram.forward import (
 )
 from scalednl.ops.gram.mixing import (
     KeyMoments,
+    Mixing,
     MixingGradients,
     PerImage,
     Projections,
@@ -57,13 +58,14 @@ def mix_backward(ctx: Any, grad: Rows) -> Gradients:
         # The number of pixels is only needed beside a mean, which centred keys do without.
         keys = KeyMoments(0, mean, scatter)
         wide = w.to(scatter.dtype)
-        half = None
+        again = None
         if matrix is None:
-            matrix, half, *_ = mixing_matrix(keys, wide)
+            again = mixing_matrix(keys, wide)
+            matrix = again.matrix
         grad = dense_rows(grad)
         d_matrix = _product_over_pixels(grad, rows)
         keys_at = 0 if key_rows is None else 1
-        d = _mixing_backward(ctx, d_matrix, keys, wide, half, keys_at=keys_at, weights_at=2)
+        d = _mixing_backward(ctx, d_matrix, keys, wide, again, keys_at=keys_at, weights_at=2)
         d_rows = d_keys = d_constant = None
         on_keys, shift = _on_keys(d, mean)
         if ctx.needs_input_grad[0]:
@@ -110,20 +112,21 @@ def mix_normalised_backward(ctx: Any, grad: Rows) -> Gradients:
         pixels = rows.shape[1] if exist is None else count_pixels(exist, scatter.dtype)
         keys = KeyMoments(pixels, x_mean, scatter)
         wide = w.to(scatter.dtype).divided(scale)
+        again = half
         if matrix is None:
-            mixing = mixing_matrix(keys, wide)
-            matrix, half, *_ = mixing
-            *_, image_mean, spread = branch_statistics(mixing, keys)
+            again = mixing_matrix(keys, wide)
+            matrix = again.matrix
+            *_, image_mean, spread = branch_statistics(again, keys)
         if exist is not None and centred is None:
             centred = centre_rows(rows, exist)[1]
         grad = dense_rows(grad)
         d_matrix, d_sum, count = _sums(grad, rows, x_mean, pixels, exist, centred)
         n = _norm_gradients(d_matrix, d_sum, count, matrix, mean, var, gamma, ctx.eps * scale**-2)
         d_matrix *= n.gain[:, None, None]
-        d_matrix -= n.pull[:, None, None] * spread.transpose(0, 1)
-        along_mean = -per_image(pixels, 1) * (n.level + n.pull * (image_mean - mean))
-        d_matrix += along_mean.mT[..., None] * x_mean
-        d = _mixing_backward(ctx, d_matrix, keys, wide, half)
+        d_matrix.addcmul_(spread.transpose(0, 1), n.pull[:, None, None], value=-1)
+        along_mean = per_image(pixels, 1) * (n.level + n.pull * (image_mean - mean))
+        d_matrix.addcmul_(along_mean.mT[..., None], x_mean, value=-1)
+        d = _mixing_backward(ctx, d_matrix, keys, wide, again)
         d_rows = None
         if d.scatter is not None:
             transposed = matrix.permute(1, 2, 0)
@@ -137,7 +140,7 @@ def mix_normalised_backward(ctx: Any, grad: Rows) -> Gradients:
                 added = (transposed * level[:, None]).sum(2)
             if d.mean is not None:
                 added += d.mean / (pixels if exist is None else pixels.clamp_min(1)[:, None])
-            on_x = torch.baddbmm(on_x, transposed, pulled, alpha=-1).to(rows.dtype)
+            on_x = on_x.baddbmm_(transposed, pulled, alpha=-1).to(rows.dtype)
             on_grad, added = (transposed * n.gain).to(rows.dtype), added.to(grad.dtype)
             if exist is None:
                 d_rows = add_mixed_(grad + added[:, None], grad, on_grad)
@@ -215,7 +218,7 @@ def _mixing_backward(
     d_matrix: Stack,
     keys: KeyMoments,
     w: Projections,
-    half: Float[Tensor, "heads rows channels"] | None,
+    known: Mixing | Tensor | None,
     *,
     keys_at: int = 0,
     weights_at: int = 1,
@@ -225,7 +228,7 @@ def _mixing_backward(
         d_matrix,
         keys,
         w,
-        half=half,
+        known=known,
         need_keys=ctx.needs_input_grad[keys_at],
         need_weights=any(ctx.needs_input_grad[weights_at : weights_at + 4]),
     )

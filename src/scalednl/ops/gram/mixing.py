@@ -106,6 +106,8 @@ class Mixing(NamedTuple):
     half: Float[Tensor, "heads rows channels"]
     """Wg S"""
     core: Float[Tensor, "heads rows width"]
+    right: Float[Tensor, "heads rows channels"]
+    """core Wt"""
     shift: PerImage | None
     """What theta's bias and the mean of the values add to u"""
 
@@ -128,7 +130,7 @@ def mixing_matrix(keys: KeyMoments, w: Projections) -> Mixing:
         present = keys.pixels > 0 if isinstance(keys.pixels, Tensor) else None
         added = mean_of_values(keys.mean, w, present)
         shift = added if shift is None else shift + added
-    return Mixing(matrix, half, core, shift)
+    return Mixing(matrix, half, core, right, shift)
 
 
 def mean_of_values(
@@ -159,26 +161,33 @@ def mixing_backward(
     keys: KeyMoments,
     w: Projections,
     *,
-    half: Float[Tensor, "heads rows channels"] | None,
+    known: Mixing | Float[Tensor, "heads rows channels"] | None,
     need_keys: bool,
     need_weights: bool,
 ) -> MixingGradients:
-    """Push the gradient of P back to the moments and the weights; `half` None is recomputed.
+    """Push the gradient of P back to the moments and the weights.
 
-    core and right are always recomputed: that costs width / channels of the products around them.
+    `known` is what `mixing_matrix` found, or Wg S of it; the rest is computed again. core and right
+    cost width / channels of the products around them.
     """
     heads, embed = w.heads, w.out.shape[1]
     channels, batch, _ = keys.scatter.shape
-    if half is None:
-        half = _half(keys.scatter, w)
-    core = _core(half, keys, w)
+    if isinstance(known, Mixing):
+        half, core = known.half, known.core
+    else:
+        half = _half(keys.scatter, w) if known is None else known
+        core = _core(half, keys, w)
     d_flat = d_matrix.view(channels, batch * channels)
     d_right = (w.out.mT @ d_flat).view_as(half)
     d_core = _times_factor(torch.bmm(d_right, _by_head(w.theta, heads).mT), w, batch)
     d_half = torch.bmm(d_core, _by_head(w.phi, heads))
     d_theta = d_phi = d_g = d_out = d_scatter = d_mean = None
     if need_weights:
-        d_out = d_flat @ torch.bmm(core, _by_head(w.theta, heads)).view(embed, batch * channels).mT
+        if isinstance(known, Mixing):
+            right = known.right
+        else:
+            right = torch.bmm(core, _by_head(w.theta, heads))
+        d_out = d_flat @ right.view(embed, batch * channels).mT
         d_theta = torch.bmm(core.mT, d_right).view(embed, channels)
         d_phi = torch.bmm(d_core.mT, half).view(embed, channels)
         d_g = d_half.view(embed, batch * channels) @ keys.scatter.flatten(1).mT
