@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 .PHONY: help setup peers locked demo test check docs package floor soak format bench gpu results clean
 
 help:
-	@echo "make demo    set up, then train, measure and write a page (3 minutes after the set-up)"
+	@echo "make demo    set up, then train, measure and write a page (a minute after the set-up)"
 	@echo "make test    set up, then run every test"
 	@echo "make check   set up, then format check, lint, types, the site and every test"
 	@echo "make docs    set up, then build the documentation site in $(SITE), warnings as errors"

@@ -22,6 +22,13 @@ GITHUB = ROOT / ".github"
 WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
 FORMS = sorted(p for p in (GITHUB / "ISSUE_TEMPLATE").glob("*.yml") if p.stem != "config")
 LOCKS = ("requirements-ci.txt", "requirements-release.txt")
+INPUTS = {
+    "actions/checkout": {"persist-credentials", "sparse-checkout", "sparse-checkout-cone-mode"},
+    "actions/setup-python": {"python-version", "cache"},
+    "actions/upload-artifact": {"name", "path", "if-no-files-found"},
+    "actions/download-artifact": {"name", "path"},
+}
+"""What is used of the inputs that each action documents; others are ignored with a warning"""
 PINNED_ACTION = re.compile(r"[\w-]+/[\w-]+@[0-9a-f]{40}")
 
 
@@ -63,7 +70,9 @@ def test_workflows_have_few_rights_and_pinned_actions(path: Path) -> None:
         for step in job["steps"]:
             assert ("run" in step) != ("uses" in step), step
             assert "uses" not in step or PINNED_ACTION.fullmatch(step["uses"]), step
-            if step.get("uses", "").startswith("actions/checkout@"):
+            action = step.get("uses", "").partition("@")[0]
+            assert not action or set(step.get("with", ())) <= INPUTS[action], step
+            if action == "actions/checkout":
                 assert step["with"]["persist-credentials"] is False
 
 
@@ -175,8 +184,10 @@ def test_the_version_is_written_once() -> None:
 
 
 def test_the_citation_names_the_paper() -> None:
-    """It has the paper's title, its authors and its preprint."""
+    """It has the paper's DOI at the conference, its pages, its authors and its preprint."""
     paper = _yaml(ROOT / "CITATION.cff")["preferred-citation"]
+    assert paper["doi"] == "10.1109/ICIP46576.2022.9897905"
+    assert (paper["start"], paper["end"]) == (1031, 1035)
     assert "2207.13423" in paper["identifiers"][0]["value"]
     assert len(paper["authors"]) == 6
 

@@ -1,5 +1,6 @@
 """What commands print: durations, sizes, tables, progress."""
 
+import io
 import os
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from typing import TextIO
 
 import pytest
 from rich.console import Console
+from rich.live import Live
+from rich.text import Text
 
 from scalednl.lab.console import (
     counted,
@@ -178,3 +181,20 @@ def test_a_notice_is_beside_the_output(capsys: pytest.CaptureFixture[str]) -> No
     """On standard error, after the program's name, so that JSON on standard output stays JSON."""
     notice("waiting")
     assert capsys.readouterr() == ("", "scalednl: waiting\n")
+
+
+def test_a_live_table_is_drawn_once_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A training within it makes its output last too: what rich has redirected stays as it is."""
+    screen = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", screen)
+    console = Console(force_terminal=True, width=40)
+    with (
+        lasting_output(),
+        Live(Text("the table"), console=console, auto_refresh=False) as live,
+        lasting_output(),
+    ):
+        for _ in range(3):
+            live.refresh()
+        print("a line")
+    assert screen.getvalue().count("a line") == 1
+    assert screen.getvalue().count("the table") <= 6

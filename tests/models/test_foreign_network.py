@@ -200,9 +200,25 @@ def test_other_names_of_timm_are_refused() -> None:
     builders.timm()
     with pytest.raises(ValueError, match="'resnet81'; did you mean 'resnet18'"):
         make_foreign("timm:resnet81", 5)
-    for address in ("hf-hub:a/b", "local-dir:/tmp", "resnet18.a1_in1k"):
+    for address in ("hf-hub:a/b", "local-dir:/tmp", "hf-hub:a.b/c.d"):
         with pytest.raises(ValueError, match="timm has no network called"):
             make_foreign(f"timm:{address}", 5)
+    with pytest.raises(
+        ValueError, match=r"resnet18 has no tag 'a9': use one of .*resnet18\.a1_in1k"
+    ):
+        make_foreign("timm:resnet18.a9", 5)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_tag_of_timm_names_the_same_network() -> None:
+    """As timm's own names have them: new weights, those that the name without a tag gives."""
+    builders.timm()
+    torch.manual_seed(3)
+    plain = make_foreign("timm:resnet18", 5).state_dict()
+    torch.manual_seed(3)
+    tagged = make_foreign("timm:resnet18.a1_in1k", 5).state_dict()
+    assert plain.keys() == tagged.keys()
+    assert all(torch.equal(plain[name], tagged[name]) for name in plain)
 
 
 def test_timm_that_is_missing_or_broken_is_a_sentence(

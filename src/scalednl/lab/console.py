@@ -159,8 +159,13 @@ def lasting_output() -> Iterator[None]:
 
 
 def _lasting(stream: Any) -> Any:
-    """None, where a program has no such stream, stays None."""
-    return stream if stream is None or isinstance(stream, LastingStream) else LastingStream(stream)
+    """None, where a program has no such stream, stays None; so does what rich has redirected.
+
+    rich looks below its own stream for where to draw, and would not find it below another one:
+    every drawing would be text to redirect, and be drawn again.
+    """
+    is_ready = isinstance(stream, LastingStream) or hasattr(stream, "rich_proxied_file")
+    return stream if stream is None or is_ready else LastingStream(stream)
 
 
 def open_standard_streams() -> None:

@@ -88,10 +88,14 @@ def _builder(name: str) -> Builder:
 def _timm_builder(name: str) -> Builder:
     """timm's own constructor; only names in its list, because others may be addresses."""
     timm = _import_timm(name)
+    base, dot, tag = name.partition(".")
     known: list[str] = timm.list_models()
-    if name not in known:
-        hint = suggestion(name, known) or "; timm.list_models() lists all"
+    if base not in known:
+        hint = suggestion(base, known) or "; timm.list_models() lists all"
         raise ValueError(f"timm has no network called {name!r}{hint}")
+    if dot and name not in (tagged := timm.list_models(f"{base}.*", include_tags=True)):
+        hint = f": use one of {', '.join(tagged)}" if tagged else f": use {base}"
+        raise ValueError(f"timm's {base} has no tag {tag!r}{hint}")
     return partial(timm.create_model, name, pretrained=False)
 
 

@@ -226,7 +226,7 @@ def test_images_of_your_own(tmp_path: Path, run_here: Run, monkeypatch: pytest.M
     (path / "result.json").unlink()
     gone = run_here("train", str(path))
     assert gone.returncode == 2
-    assert f"{tmp_path}/My pets does not exist" in gone.stderr
+    assert f"are no longer in {tmp_path}/My pets: add --data folder:PATH" in gone.stderr
     moved = run_here("train", str(path), "--data", f"folder:{tmp_path}/pets")
     assert moved.returncode == 0, moved.stderr
     assert last.partition(",")[0] in moved.stdout

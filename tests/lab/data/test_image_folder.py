@@ -158,7 +158,6 @@ REFUSED: dict[str, tuple[dict[str, int], Callable[[Path], object], str]] = {
         lambda f: (f / "dog" / "a.heic").write_bytes(b"x"),
         "the class dog in .*pets has no images, only 1 .heic: add some",
     ),
-    "no train": ({"val/cat": 1, "val/dog": 1}, lambda _: None, "has val/ but no train/: a folder"),
     "class of val alone": (
         {**SPLIT, "val/emu": 1},
         lambda _: None,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from scalednl.errors import CommandError
 from scalednl.lab.config import Experiment
 from scalednl.lab.paper.costs import training_multiply_adds
 from scalednl.lab.paper.hours import paper_hours, rates
@@ -61,6 +62,14 @@ def test_networks_outside_the_tables_have_their_own_time_only() -> None:
     found = rates([_finished(7.0, odd)], 2)
     assert found.seconds(odd) == 7.0
     assert "no run has finished" in found.words
+
+
+def test_networks_from_elsewhere_need_a_measured_time() -> None:
+    """Their work is not counted: the sentence names the network and what measures it."""
+    mine = replace(SCALED, model="timm:resnet18", at=("layer2",))
+    with pytest.raises(CommandError, match=r"the time of timm:resnet18 is not known.* --dry-run"):
+        rates([_finished(10.0)]).seconds(mine)
+    assert rates([_finished(10.0, mine)]).seconds(mine) == 10
 
 
 def test_the_papers_gpu_is_that_of_table_3() -> None:

@@ -36,14 +36,21 @@ def launched() -> Iterator[Browser]:
 
 
 @contextmanager
-def opened(browser: Browser, path: Path, **options: Any) -> Iterator[Page]:
-    """The page from disk; fails at its end if it logged an error or asked for anything else."""
+def opened(
+    browser: Browser, path: Path, *, below: Path | None = None, **options: Any
+) -> Iterator[Page]:
+    """The page from disk; fails at its end if it logged an error or asked for anything else.
+
+    A page of a site may also ask for files `below` the site's folder.
+    """
     context = browser.new_context(**options)
     page = context.new_page()
     complaints: list[str] = []
 
     def only_this_file(route: Route, request: Request) -> None:
         allowed = request.url.startswith(("data:", "blob:")) or request.url == path.as_uri()
+        if below is not None:
+            allowed = allowed or request.url.startswith(f"{below.as_uri()}/")
         if not allowed:
             complaints.append(f"asked for {request.url}")
             route.abort()

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -100,7 +101,7 @@ def test_the_legend_has_the_values_of_the_picture(written: Written, page: Page) 
 @pytest.mark.parametrize("width", [360, 1280])
 def test_it_fits_every_screen(written: Written, browser: Browser, width: int, scheme: str) -> None:
     """Nothing sticks out, and a high photo fits the window with its query in view."""
-    options = {"viewport": {"width": width, "height": 740}, "color_scheme": scheme}
+    options: dict[str, Any] = {"viewport": {"width": width, "height": 740}, "color_scheme": scheme}
     with opened(browser, written.joint / "attention.html", **options) as page:
         page.locator(".images button").nth(1).click()
         page.locator("summary").first.click()

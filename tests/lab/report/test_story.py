@@ -1,5 +1,6 @@
 """The first screen of the page."""
 
+import json
 import os
 import re
 from pathlib import Path
@@ -99,6 +100,21 @@ def test_claims_without_data_are_not_counted_as_judged(tmp_path: Path) -> None:
     assert all(one.is_primary and not one.is_waiting for one in story.main)
     assert all(one.answer != OPEN and not one.is_primary for one in story.settled)
     assert len(story.main) + len(story.settled) <= judged
+
+
+def test_softmax_is_shown_at_its_best(tmp_path: Path) -> None:
+    """Its fused form, which blocks choose, where that was measured; the plain one otherwise."""
+    _write_demo(tmp_path)
+    record = json.loads((tmp_path / "cost.json").read_text())
+    fused = {**record["rows"][0], "method": "softmax fused", "milliseconds": 40.0}
+    record["rows"].append(fused)
+    (tmp_path / "cost.json").write_text(json.dumps(record))
+    found = tell(build_content([tmp_path])).comparison
+    assert found is not None
+    arms = {arm.name: arm for arm in found.arms}
+    assert arms["softmax"].cost is not None
+    assert arms["softmax"].cost.milliseconds == 40.0
+    assert found.time_words(arms["scaled"]) == "10 times faster"
 
 
 def test_generated_images_are_marked(tmp_path: Path, browser: Browser) -> None:

@@ -80,13 +80,22 @@ def test_the_plan_says_what_it_cannot_decide(tmp_path: Path) -> None:
     assert "the paper prints 0.44" in text  # (5.91 - 5.73 + 25.82 - 25.12) / 2
 
 
-def test_minutes_and_large_differences_are_readable(tmp_path: Path) -> None:
-    """Two seeds of minutes: no 0 h, and no exponent."""
+def test_differences_that_cannot_be_are_not_promised(tmp_path: Path) -> None:
+    """Two seeds would see 500 points where errors differ by 100: they cannot decide."""
     plan = _plan(tmp_path, "table1_importance", scale="smoke")
+    found = _outlooks(plan)
+    for name, largest in (
+        ("softmax-loses-without-magnitude", 100),
+        ("scaled-makes-more-of-directions", 200),
+    ):
+        assert found[name].largest == largest
+        assert found[name].is_blind
+        assert not found[name].in_reach
     text = "\n".join(outlook_lines(plan))
+    assert not re.search(r"see \d{3}", text)
     assert "(0 h)" not in text
     assert "e+0" not in text
-    assert re.search(r"you can see \d{3} points.* more seeds \(\d+ min \d\d s\) would be", text)
+    assert re.search(r"2 seeds cannot decide it.* more seeds \(\d+ min \d\d s\) would be", text)
 
 
 def test_divergence_is_counted_in_runs(tmp_path: Path) -> None:

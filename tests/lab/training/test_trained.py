@@ -13,6 +13,7 @@ from scalednl.lab.attention.source import open_source
 from scalednl.lab.config import Experiment, FolderConfig, RecallConfig
 from scalednl.lab.records.run import RunFolder, RunSetup
 from scalednl.lab.training.evaluate import evaluate_source
+from scalednl.lab.training.plan import plan_run
 from scalednl.lab.training.run import run
 from scalednl.lab.training.setup import experiment_data
 from scalednl.lab.training.trained import (
@@ -109,6 +110,61 @@ def test_the_same_images_anywhere_are_the_same_run(trained: Path) -> None:
     assert tested["test_error_pct"] == outcome.result.test_error_pct.last
     assert tested["class_error_pct"].keys() == {"cat", "dog"}
     assert tested == {**evaluate_source(trained / "run", root=root), "data": f"folder:{moved}"}
+
+
+def test_a_moved_folder_says_which_option_finds_it(tmp_path: Path) -> None:
+    """`eval`, `attention` and a resumed training; a finished run and photos need no images."""
+    pets, root, path = _pets(tmp_path / "pets"), tmp_path / "root", tmp_path / "run"
+    run(_on(pets), path, SETTINGS, root=root, quiet=True)
+    recorded = RunFolder(path).read_config()[0]
+    photo = shutil.copy(pets / "val" / "dog" / "0.jpg", tmp_path)
+    pets.rename(tmp_path / "moved")
+    said = rf"that {path} was trained on are no longer in {pets}: add --data folder:PATH"
+    with pytest.raises(UsageError, match=said):
+        evaluate_source(path, root=root)
+    with pytest.raises(UsageError, match=said):
+        open_source(path, images=2, test_images=2, root=root)
+    assert run(recorded, path, SETTINGS, root=root, quiet=True).status == "finished"
+    assert open_source(path, photos=[Path(photo)], root=root).pictures
+    (path / "result.json").unlink()
+    with pytest.raises(UsageError, match=said):
+        run(recorded, path, SETTINGS, root=root, quiet=True)
+    assert evaluate_source(path, f"folder:{tmp_path / 'moved'}", root=root)["images"] == 10
+
+
+def test_test_images_alone_can_be_tested_on(trained: Path, tmp_path: Path) -> None:
+    """A folder with val/ and no train/: the same error as beside training images; no training."""
+    root = trained / "root"
+    alone = tmp_path / "alone"
+    shutil.copytree(trained / "pets" / "val", alone / "val")
+    both = evaluate_source(trained / "run", root=root)
+    assert evaluate_source(trained / "run", f"folder:{alone}", root=root) == {
+        **both,
+        "data": f"folder:{alone}",
+    }
+    assert open_source(trained / "run", images=3, data=f"folder:{alone}", root=root).pictures
+    weights = trained / "run" / "weights.safetensors"
+    found = source_experiment(weights, f"folder:{alone}", root)
+    assert found is not None
+    pixels = experiment_data(found, root).test.images / 255
+    assert found.facts.mean == pytest.approx(pixels.mean((0, 1, 2)), abs=1e-5)
+    with pytest.raises(CommandError, match="alone has test images but no train/: a folder of"):
+        run(_on(alone), tmp_path / "run", SETTINGS, root=root, quiet=True)
+
+
+def test_a_batch_is_at_most_all_training_images(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder with 40: a step takes all of them, the record says so, and the command resumes."""
+    asked, root = replace(_on(_pets(tmp_path / "pets")), batch=128), tmp_path / "root"
+    outcome = run(asked, tmp_path / "run", SETTINGS, root=root, quiet=True)
+    assert outcome.status == "finished"
+    said = "a step takes all 40 training images: --batch 128 is more than there are"
+    assert said in capsys.readouterr().err
+    assert RunFolder(tmp_path / "run").read_config()[0].batch == 40
+    assert run(asked, tmp_path / "run", SETTINGS, root=root, quiet=True).result.sessions == 1
+    planned = plan_run(replace(asked, limit=30), SETTINGS, root)
+    assert (planned.experiment.batch, planned.steps) == (30, 1)
 
 
 def test_other_images_are_seen_as_those_of_the_training(trained: Path, tmp_path: Path) -> None:

@@ -7,11 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from scalednl.errors import CommandError, UsageError
 from scalednl.files import read_bytes
-from scalednl.lab.data.image_file import FORMATS, WIDE, in_eight_bits, is_clear, on_white
+from scalednl.lab.data.image_file import (
+    FORMATS,
+    WIDE,
+    in_eight_bits,
+    is_clear,
+    on_white,
+    reason_of,
+)
 from scalednl.lab.data.splits import Bytes
 
 LARGEST = 50_000_000
@@ -84,11 +91,19 @@ def read_photo(path: Path) -> Photo:
         size, photo = claimed[0] if claimed else "too many", None
     except Exception as error:
         # Pillow answers damage with errors of many kinds.
-        kind = "is a HEIC or AVIF photo" if HEIF.match(content) else "is not a valid picture"
-        raise UsageError(f"--image {path} {kind}: use a PNG or JPEG") from error
+        raise UsageError(f"--image {path} {_problem(content, error)}") from error
     if photo is None:
         raise UsageError(f"--image {path} has {size} pixels (limit {limit:,}): make it smaller")
     return photo
+
+
+def _problem(content: bytes, error: Exception) -> str:
+    """Why a file cannot be decoded, and what would work."""
+    if HEIF.match(content):
+        return "is a HEIC or AVIF photo: use a PNG or JPEG"
+    if isinstance(error, (UnidentifiedImageError, ImportError)):
+        return "is not a valid picture: use a PNG or JPEG"
+    return f"is damaged: {reason_of(error)}; use a complete copy"
 
 
 def is_picture(path: Path) -> bool:

@@ -14,7 +14,7 @@ from scalednl.lab.attention.picture import PhotoSize, Picture, photo_picture
 from scalednl.lab.attention.read_photo import is_picture
 from scalednl.lab.config import Experiment
 from scalednl.lab.config.data_sets import DATA_SETS, DataFacts, find_data_set
-from scalednl.lab.config.folder import is_folder
+from scalednl.lab.config.folder import check_folder_is_there, is_folder
 from scalednl.lab.config.limits import check_at_least
 from scalednl.lab.data import ImageData
 from scalednl.lab.data.augment import Normaliser
@@ -124,6 +124,8 @@ def open_source(
         pictures = [photo_picture(photo, index, size) for index, photo in enumerate(photos)]
         return NetworkSource(path, model, experiment, info, names, pictures, None, None)
     assert experiment is not None
+    if data is None:
+        check_folder_is_there(experiment.data, path)
     # Without the run's own limits, so that all runs show the same images.
     found = experiment_data(replace(experiment, limit=None, test_limit=None), root)
     check_classes(path, model, found)

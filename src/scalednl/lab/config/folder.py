@@ -108,6 +108,15 @@ def folder_path(data: str) -> Path:
     return Path(os.path.expanduser(path))
 
 
+def check_folder_is_there(data: str, source: Path) -> None:
+    """Raise if the images that a run was trained on were moved, and say what to add."""
+    if is_folder(data) and not folder_path(data).exists():
+        raise UsageError(
+            f"the images that {source} was trained on are no longer in {folder_path(data)}: add "
+            "--data folder:PATH, the folder's new path"
+        )
+
+
 def short_name(data: str) -> str:
     """The last part of the path in letters that every file system takes."""
     name = os.path.basename(os.path.abspath(folder_path(data)))

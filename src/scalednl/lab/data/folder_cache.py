@@ -30,7 +30,7 @@ from scalednl.lab.data.arrays import StaleError, open_arrays, save_rows, write_h
 from scalednl.lab.data.data_set import Advance
 from scalednl.lab.data.errors import DataError, writing_data
 from scalednl.lab.data.image_file import read_square, without_warnings
-from scalednl.lab.data.image_folder import ImageFile, Listing, list_images
+from scalednl.lab.data.image_folder import NEEDED, ImageFile, Listing, list_images
 from scalednl.lab.data.splits import Bytes, ImageData
 from scalednl.lab.machine import cores
 from scalednl.lab.records.typed_json import read_record, write_record
@@ -101,13 +101,21 @@ def load_folder(
     return ImageData(data, splits["train"], splits["test"], names, found.mean, found.std)
 
 
-def with_images(experiment: Experiment, root: Path | None = None) -> Experiment:
-    """The experiment with what its folder of images contains, where that is not known yet."""
+def with_images(
+    experiment: Experiment, root: Path | None = None, *, to_train: bool = True
+) -> Experiment:
+    """The experiment with what its folder of images contains, where that is not known yet.
+
+    Images `to_train` on must be among them.
+    """
     if not is_folder(experiment.data) or experiment.folder.found is not None:
         return experiment
     folder = folder_path(experiment.data)
     place = _place(experiment.data, experiment.folder, root)
-    found = _ready(list_images(folder), experiment.folder, place).found
+    listing = list_images(folder)
+    if to_train and not listing.train:
+        raise DataError(f"{folder} has test images but no train/: {NEEDED}")
+    found = _ready(listing, experiment.folder, place).found
     return replace(
         experiment,
         data=f"{PREFIX}{os.path.abspath(folder)}",
@@ -201,7 +209,9 @@ def _decode(listing: Listing, options: FolderConfig, place: Path) -> FolderDescr
         with track(f"Decoding {listing.folder}", total) as advance:
             for name, images in splits.items():
                 shape = (len(images), side, side, 3)
-                parts = decoder.chunks(images, advance, measured=name == "train")
+                # Mean and deviation of test images only where there are no others.
+                measured = name == "train" or not splits["train"]
+                parts = decoder.chunks(images, advance, measured=measured)
                 save_rows(arrays / f"{name}_images.npy", shape, np.uint8, parts)
                 labels = np.array([image.label for image in images], np.int64)
                 save_rows(arrays / f"{name}_labels.npy", labels.shape, labels.dtype, [labels])

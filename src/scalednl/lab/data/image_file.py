@@ -79,20 +79,21 @@ def read_square(content: bytes, side: int, resize: Resize) -> Bytes:
                 image.draft(None, (FINER * side, FINER * side))
             return np.asarray(_square(as_rgb(_upright(image)), side, resize))
     except ValueError as error:
-        raise ValueError(_reason(error)) from error
+        raise ValueError(reason_of(error)) from error
     except Image.DecompressionBombError as error:
         claimed = re.search(r"\d+(?= pixels)", str(error))
         raise ValueError(_too_large(claimed[0] if claimed else "too many")) from error
     except Exception as error:
         # Pillow raises errors of many kinds for damaged images.
-        raise ValueError(_reason(error)) from error
+        raise ValueError(reason_of(error)) from error
 
 
 def _too_large(size: str) -> str:
     return f"{size} pixels, limit {LARGEST:,}"
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """Why Pillow could not read a file, in one line."""
     # Other packages replace Pillow's `open` by one that imports readers of more kinds.
     if isinstance(error, (UnidentifiedImageError, ImportError)):
         return "not an image of a known kind"

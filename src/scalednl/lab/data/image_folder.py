@@ -2,6 +2,7 @@
 
     PATH/train/CLASS/*.jpg     and PATH/val/CLASS/*.jpg, or test for val
     PATH/CLASS/*.jpg           a share of each class is held out for tests, as without val
+    PATH/val/CLASS/*.jpg       test images alone, for networks that are trained already
 
 Images may be in folders inside a class. Hidden files are left out, other files that are not images
 are counted, and links that lead out of the folder are refused.
@@ -50,6 +51,7 @@ class Listing:
     folder: Path
     class_names: tuple[str, ...]
     train: Sequence[ImageFile]
+    """Empty if there are only test images"""
     test: Sequence[ImageFile] | None
     """None: the folder has none of its own"""
     ignored: Counter[str] = field(default_factory=Counter)
@@ -113,10 +115,11 @@ def list_images(folder: Path) -> Listing:
 def _list(folder: Path, ignored: Counter[str]) -> Listing:
     tests = next((name for name in TESTS if (folder / name).is_dir()), None)
     if not (folder / "train").is_dir():
-        if tests is not None:
-            raise DataError(f"{folder} has {tests}/ but no train/: {NEEDED}")
-        names = _classes(folder, folder, ignored)
-        return Listing(folder, names, _images(folder, folder, names, ignored), None, ignored)
+        place = folder / (tests or "")
+        names = _classes(place, folder, ignored)
+        images = _images(place, folder, names, ignored)
+        train, test = ([], images) if tests else (images, None)
+        return Listing(folder, names, train, test, ignored)
     names = _classes(folder / "train", folder, ignored)
     train = _images(folder / "train", folder, names, ignored)
     if tests is None:

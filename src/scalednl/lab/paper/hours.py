@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import fmean, median
 
+from scalednl.config import is_foreign
 from scalednl.errors import CommandError
 from scalednl.lab.config import Experiment
 from scalednl.lab.console import counted
@@ -27,8 +28,17 @@ class Rates:
     """Seconds of trainings that have finished here, by cell"""
 
     def seconds(self, experiment: Experiment) -> float:
-        """Seconds of all epochs of an experiment."""
+        """Seconds of all epochs of an experiment, measured or from a count of its work.
+
+        The work of networks from elsewhere is not counted: without a measured time they raise.
+        """
         measured = self.cells.get(experiment.cell) if self.cells else None
+        if measured is None and is_foreign(experiment.model):
+            raise CommandError(
+                f"the time of {experiment.model} is not known: it is not one of the paper's "
+                "networks, and no run of it has finished here; `scalednl train` with --dry-run "
+                "measures it"
+            )
         return training_multiply_adds(experiment) / self.usual if measured is None else measured
 
 

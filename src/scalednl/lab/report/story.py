@@ -29,8 +29,11 @@ QUESTIONS = {
 }
 """What a generated data set asks, and how"""
 NO_QUESTION = "Softmax-free non-local networks, measured"
-METHOD_OF = {"softmax": METHODS["softmax plain"].label, "scaled": METHODS["auto"].label}
-"""Attention -> the block of it whose cost is shown"""
+METHODS_OF = {
+    "softmax": (METHODS["softmax fused"].label, METHODS["softmax plain"].label),
+    "scaled": (METHODS["auto"].label,),
+}
+"""Attention -> the block of it whose cost is shown: the first one measured, as blocks choose it"""
 ARMS = 4
 LARGEST_RATIO = 1e9
 """Costs that differ by more are those of a damaged record"""
@@ -165,7 +168,8 @@ def compare(content: Content) -> Comparison | None:
 
 def _arm(kind: str, row: Training, costs: dict[str, BlocksRow]) -> Arm:
     name = "no block" if kind == PLAIN else kind
-    return Arm(name, colour_of(kind), row, costs.get(METHOD_OF.get(kind, "")))
+    measured = (costs[method] for method in METHODS_OF.get(kind, ()) if method in costs)
+    return Arm(name, colour_of(kind), row, next(measured, None))
 
 
 def warning(content: Content) -> str:

@@ -33,6 +33,8 @@ class Outlook:
     """Those of them that are judged"""
     sees: float | None
     """The smallest true difference seen with 80 % chance; None where nothing is judged"""
+    largest: float
+    """The largest difference that errors in 0 to 100 or scores in 0 to 1 can have"""
     margin: float
     printed: float | None
     """The paper's own contrast, over the same rows"""
@@ -47,6 +49,11 @@ class Outlook:
         if self.claim.kind == "often":
             return self.planned >= OFTEN_SEEDS
         return self.sees is not None and self.sees <= self.margin
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether even the largest difference there can be would be missed too often."""
+        return self.sees is not None and self.sees > self.largest
 
     @property
     def more_hours(self) -> float | None:
@@ -113,7 +120,7 @@ def _outlook(
     if claim.kind == "often":
         runs = sum(n for _, n, _ in rows)
         enough = Needed(OFTEN_SEEDS, within_looks=True)
-        return Outlook(claim, len(rows), runs, runs, None, margin, None, enough, hours)
+        return Outlook(claim, len(rows), runs, runs, None, 1.0, margin, None, enough, hours)
     data = rows[0][2]
     n = rule.seeds_used(fewest, data)
     sds = [
@@ -129,7 +136,10 @@ def _outlook(
     kind = "better" if claim.kind == "always" else claim.kind
     seeds = settled_by_power(kind, sd, margin, level)
     needed = at_a_look(seeds, rule.looks_at(data), fewest)
-    return Outlook(claim, len(rows), fewest, n, sees, margin, mean, needed, hours)
+    largest = (100.0 if is_error else 1.0) * math.fsum(
+        abs(term.weight) / 2 for term in max(rows, key=lambda row: len(row[0]))[0]
+    )
+    return Outlook(claim, len(rows), fewest, n, sees, largest, margin, mean, needed, hours)
 
 
 def _printed(terms: ClaimRow) -> float | None:
@@ -194,9 +204,11 @@ def _sentence(one: Outlook) -> str:
         return f"with {counted(one.planned, 'run')}; {OFTEN_SEEDS} of which none diverges refute it"
     if one.sees is None:
         text = f"with {counted(one.planned, 'seed')} nothing is judged"
+    elif one.is_blind:
+        text = f"{counted(one.seeds, 'seed')} cannot decide it, however large the difference"
     else:
         unit = " points" if one.claim.quantity == "error" else ""
-        text = f"with {counted(one.seeds, 'seed')} you can see {_rounded(one.sees)}{unit}"
+        text = f"with {counted(one.seeds, 'seed')} you can see {one.sees:.2g}{unit}"
     text += f", the margin is {one.margin:.3g}"
     if one.printed is not None:
         text += f", the paper prints {one.printed:.2f}"
@@ -209,8 +221,3 @@ def _missing(one: Outlook) -> str:
     beyond = "" if one.needed.within_looks else ", more than were declared"
     more = counted(one.needed.more(one.planned) or 0, "more seed")
     return f"{more} ({duration(3600 * one.more_hours)}) would be enough{beyond}"
-
-
-def _rounded(difference: float) -> str:
-    """To two digits, without an exponent."""
-    return f"{difference:.2g}" if difference < 100 else f"{difference:,.0f}"

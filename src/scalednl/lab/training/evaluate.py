@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from scalednl.errors import UsageError
 from scalednl.lab.config import Experiment
+from scalednl.lab.config.folder import check_folder_is_there
 from scalednl.lab.config.limits import check_at_least, check_at_most
 from scalednl.lab.data import ImageData
 from scalednl.lab.data.batches import Batches
@@ -87,6 +88,8 @@ def evaluate_source(
     experiment, model = source_experiment(source, name, root), source_model(source)
     if experiment is None:
         raise UsageError(f"{source} does not name the data set it was trained on: add --data NAME")
+    if name is None:
+        check_folder_is_there(experiment.data, source)
     data = experiment_data(replace(experiment, limit=None, test_limit=None), root)
     check_at_most(len(data.test), "test images", limit=limit)
     check_classes(source, model, data)

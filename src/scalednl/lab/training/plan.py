@@ -12,6 +12,7 @@ from scalednl.lab.config import Experiment, RunSettings
 from scalednl.lab.console import counted, duration, speed_words
 from scalednl.lab.counting import bytes_kept, multiply_adds
 from scalednl.lab.data import ImageData
+from scalednl.lab.data.folder_cache import with_images
 from scalednl.lab.machine import use_threads
 from scalednl.lab.training.devices import make_fabric
 from scalednl.lab.training.loop import Trainer
@@ -22,6 +23,7 @@ from scalednl.lab.training.setup import (
     initial_model,
     load_pretrained,
     try_step,
+    with_possible_batch,
 )
 from scalednl.lab.user_code import check_code
 from scalednl.models.probe import evaluating
@@ -69,6 +71,7 @@ def plan_run(experiment: Experiment, settings: RunSettings, root: Path | None = 
     if settings.devices > 1:
         raise UsageError("--dry-run plans for one device: leave out --devices")
     use_threads(settings.threads)
+    experiment = with_possible_batch(with_images(experiment, root))
     data = experiment_data(experiment, root)
     check_code(experiment.code, experiment.own_names)
     images = example_images(experiment, data)

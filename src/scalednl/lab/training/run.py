@@ -12,6 +12,7 @@ from scalednl.errors import CommandError, UsageError
 from scalednl.files import replacing, sha256_of, writing_to
 from scalednl.lab.allocator import keep_memory
 from scalednl.lab.config import Experiment, RunSettings
+from scalednl.lab.config.folder import check_folder_is_there
 from scalednl.lab.console import lasting_output
 from scalednl.lab.data.folder_cache import with_images
 from scalednl.lab.machine import use_threads
@@ -29,6 +30,7 @@ from scalednl.lab.training.setup import (
     initial_model,
     load_pretrained,
     try_step,
+    with_possible_batch,
 )
 from scalednl.lab.user_code import check_code
 
@@ -60,10 +62,12 @@ def run(
     settings = settings or RunSettings()
     folder = RunFolder(path)
     check_code(experiment.code, experiment.own_names)
-    experiment = with_images(experiment, root)
+    experiment = with_possible_batch(with_images(experiment, root))
     ended = _ended(folder, experiment)
     if ended is not None:
         return _with_weights(ended, folder, Display(experiment.epochs, quiet))
+    if folder.exists():
+        check_folder_is_there(experiment.data, path)
     use_threads(settings.threads)
     keep_memory(settings.keep_memory)
     # Whatever cannot work fails here, before anything is written.

@@ -4,6 +4,7 @@ import random
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,16 +12,19 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from scalednl.config import ModelConfig, is_foreign
+from scalednl.config import TIMM, ModelConfig, is_foreign
 from scalednl.errors import CommandError, UsageError
 from scalednl.lab.config import Experiment
 from scalednl.lab.config.folder import is_folder
 from scalednl.lab.config.limits import check_at_most
+from scalednl.lab.console import counted, notice
 from scalednl.lab.data import ImageData, load_data
 from scalednl.lab.data.augment import CentreCrop, Crop, PaddedCrop, ResizedCrop
 from scalednl.lab.data.batches import Batches
+from scalednl.lab.paper.costs import train_images
 from scalednl.lab.recipes import PRETRAIN
 from scalednl.lab.seeds import derive_seed
+from scalednl.lab.training.devices import is_first_process
 from scalednl.lab.training.trained import source_folder, weights_file
 from scalednl.lab.training.trial import check_parts, check_scores, check_step
 from scalednl.models.checkpoint_file import read_checkpoint
@@ -38,6 +42,26 @@ def experiment_data(experiment: Experiment, root: Path | None) -> ImageData:
     check_at_most(len(data.train), "training images", limit=experiment.limit)
     check_at_most(len(data.test), "test images", test_limit=experiment.test_limit)
     return data.limited(experiment.limit, experiment.test_limit, experiment.seed)
+
+
+def with_possible_batch(experiment: Experiment) -> Experiment:
+    """The experiment with all training images in one step if a batch would need more of them.
+
+    Only of the user's own images, whose number no recipe could know.
+    """
+    images = train_images(experiment)
+    if not is_folder(experiment.data) or not 0 < images < experiment.batch:
+        return experiment
+    _say(
+        f"a step takes all {counted(images, 'training image')}: --batch {experiment.batch} is more "
+        "than there are"
+    )
+    return replace(experiment, batch=images)
+
+
+def _say(text: str) -> None:
+    if is_first_process():
+        notice(text)
 
 
 def check_batch(experiment: Experiment, data: ImageData, world: int) -> None:
@@ -89,6 +113,11 @@ def _foreign_model(experiment: Experiment, num_classes: int, images: Images) -> 
     name = experiment.model
     config = ModelConfig(name, num_classes, experiment.stack, experiment.has_position)
     network = make_foreign(name, num_classes)
+    if name.startswith(TIMM) and "." in name:
+        _say(
+            f"{name} is trained from new weights, not from those of its tag: --finetune --weights "
+            "FILE starts from a checkpoint"
+        )
     check_parts(network, name)
     check_scores(network, name, images, num_classes)
     try:

@@ -46,12 +46,12 @@ def source_experiment(
 def _on_folder(trained: Experiment | None, data: str, root: Path | None) -> Experiment:
     """A folder of images as a network was trained to see images: its side, its normalisation."""
     if trained is None:
-        return with_images(Experiment(data=data), root)
+        return with_images(Experiment(data=data), root, to_train=False)
     facts = trained.facts
     options = replace(trained.folder, found=None)
     if not is_folder(trained.data):
         options = FolderConfig(side=facts.input_side or FolderConfig.side, augmentation="padded")
-    other = with_images(Experiment(data=data, folder=options), root)
+    other = with_images(Experiment(data=data, folder=options), root, to_train=False)
     found = other.folder.found
     assert found is not None
     if trained.folder.found is not None and trained.folder.found.content == found.content:
