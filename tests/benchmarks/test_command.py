@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-OWN = ("peers", "planner", "training_loop", "inference", "export", "half_precision")
+OWN = (
+    *("peers", "planner", "training_loop", "inference", "export", "deployment"),
+    "half_precision",
+)
 
 
 def _python(*arguments: str) -> subprocess.CompletedProcess[str]:

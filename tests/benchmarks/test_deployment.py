@@ -11,7 +11,8 @@ from benchmarks import deployment
 from benchmarks.records import DeploymentRecord, DeploymentRow
 from scalednl import NonLocal2d
 from scalednl.errors import CommandError
-from scalednl.lab.records.timing import Timing, find_bench_records
+from scalednl.lab.records.bench import find_bench_records
+from scalednl.lab.records.timing import Timing
 from tests.lab.bench.builders import Show, Shown
 
 ROOT = Path(__file__).parents[2]

@@ -4,8 +4,9 @@ import copy
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.module import register_module_forward_hook
 
 import scalednl
 from scalednl.ops.planner import Choice
@@ -109,3 +110,28 @@ def test_one_value_per_channel_is_refused_as_by_torch() -> None:
     block = force(scalednl.NonLocal2d(8), FOLDED)
     with pytest.raises(ValueError, match=r"more than one value per channel.*\(1, 8, 1, 1\)"):
         block(torch.randn(1, 8, 1, 1))
+
+
+@pytest.mark.parametrize("choice", [APART, Choice("associative")], ids=str)
+def test_the_residual_is_added_in_place_where_nobody_has_the_norms_output(choice: Choice) -> None:
+    """Bits and gradients of x + norm(u); what a hook on every module keeps is not changed."""
+    block = force(scalednl.NonLocal2d(8, norm_init=1.0), choice)
+    x, grad = torch.randn(2, 8, 5, 5, requires_grad=True), torch.randn(2, 8, 5, 5)
+    inputs = [x, *block.parameters()]
+    in_place = block(x)
+    seen: list[Tensor] = []
+
+    def note(module: nn.Module, _: object, output: Tensor) -> None:
+        if module is block.norm:
+            seen.append(output)
+
+    hook = register_module_forward_hook(note)
+    try:
+        apart = block(x)
+    finally:
+        hook.remove()
+    assert torch.equal(apart, x + seen[0])
+    assert torch.equal(in_place, apart)
+    pairs = (torch.autograd.grad(z, inputs, grad) for z in (in_place, apart))
+    for ours, theirs in zip(*pairs, strict=True):
+        assert torch.equal(ours, theirs)

@@ -293,10 +293,10 @@ def _products_into_float32(trace: Trace) -> int:
 
 
 LAUNCHES: dict[str, tuple[Options, Choice, tuple[int, int]]] = {
-    "gram + norm": ({}, FOLDED, (137, 16)),
-    "gram + norm, lean": ({"memory": "lean"}, FOLDED, (157, 16)),
+    "gram + norm": ({}, FOLDED, (135, 16)),
+    "gram + norm, lean": ({"memory": "lean"}, FOLDED, (147, 16)),
     "gram": ({}, GRAM, (33, 16)),
-    "gram, lean": ({"memory": "lean"}, GRAM, (37, 16)),
+    "gram, lean": ({"memory": "lean"}, GRAM, (34, 16)),
     "associative": ({}, ASSOCIATIVE, (30, 19)),
     "softmax fused": ({"attention": "softmax"}, FUSED, (17, 13)),
 }

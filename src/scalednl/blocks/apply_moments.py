@@ -49,7 +49,7 @@ def add_moments(
         if isinstance(out_bias := parts.out.bias, Tensor):
             bias = (out_bias.to(dtype) / scale).expand(x.shape[0], -1)
             shift = bias if mixing.shift is None else mixing.shift + bias
-            mixing = Mixing(mixing.matrix, mixing.half, mixing.core, shift)
+            mixing = Mixing(mixing.matrix, mixing.half, mixing.core, mixing.right, shift)
         matrix, constant = mixing.matrix, mixing.shift
         if norm is not None:
             if of_batch:

@@ -205,7 +205,7 @@ def _gram(s: BlockState, n: int, keys: Keys, fold: bool, narrow: int) -> _Count:
         forward += C * C * C + means
         backward += C * C * C + 4 * means
         if lean:
-            backward += 2 * ends + 2 * middles + C * C * C + means
+            backward += 2 * ends + C * C * C
         kept += sums * (C if lean else 2 * C * C + E * C + 2 * C)
         moved += 3 * n * C + 16 * C * C
         moved_backward += 3 * n * C + 32 * C * C
@@ -215,7 +215,7 @@ def _gram(s: BlockState, n: int, keys: Keys, fold: bool, narrow: int) -> _Count:
             moved += 2 * n * C
             moved_backward += 3 * n * C
         return _Count(forward, backward, moved, moved_backward, kept)
-    backward += 2 * ends + 2 * middles if lean else ends
+    backward += 2 * ends if lean else ends
     kept += 0 if lean else sums * C * C
     if s.center:
         kept += sums * C

@@ -11,6 +11,7 @@ from scalednl.lab.bench import session
 from scalednl.lab.bench.options import BenchOptions
 from scalednl.lab.bench.session import Session, slug
 from scalednl.lab.records.bench import BlocksRecord, BlocksRow, BlocksSettings
+from scalednl.lab.records.floor import MachineLimit
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
@@ -26,6 +27,7 @@ def test_a_gpu_computes_in_float32_and_is_named(
     """TF32 is off in products and convolutions alike, and the record has the GPU's name."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"GPU of {device}")
+    monkeypatch.setattr(session, "machine_limit", lambda _: MachineLimit(1e12, 1e11))
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
     before = torch.get_float32_matmul_precision()
     try:

@@ -7,7 +7,6 @@ saved intermediate would be a constant to autograd, and the second derivative si
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from scalednl.ops.gram.forward import (
@@ -58,14 +57,14 @@ def mix_backward(ctx: Any, grad: Rows) -> Gradients:
         # The number of pixels is only needed beside a mean, which centred keys do without.
         keys = KeyMoments(0, mean, scatter)
         wide = w.to(scatter.dtype)
-        again = None
+        mixing = None
         if matrix is None:
-            again = mixing_matrix(keys, wide)
-            matrix = again.matrix
+            mixing = mixing_matrix(keys, wide)
+            matrix = mixing.matrix
         grad = dense_rows(grad)
         d_matrix = _product_over_pixels(grad, rows)
         keys_at = 0 if key_rows is None else 1
-        d = _mixing_backward(ctx, d_matrix, keys, wide, again, keys_at=keys_at, weights_at=2)
+        d = _mixing_backward(ctx, d_matrix, keys, wide, mixing, keys_at=keys_at, weights_at=2)
         d_rows = d_keys = d_constant = None
         on_keys, shift = _on_keys(d, mean)
         if ctx.needs_input_grad[0]:
@@ -112,11 +111,11 @@ def mix_normalised_backward(ctx: Any, grad: Rows) -> Gradients:
         pixels = rows.shape[1] if exist is None else count_pixels(exist, scatter.dtype)
         keys = KeyMoments(pixels, x_mean, scatter)
         wide = w.to(scatter.dtype).divided(scale)
-        again = half
+        known: Mixing | Tensor = half
         if matrix is None:
-            again = mixing_matrix(keys, wide)
-            matrix = again.matrix
-            *_, image_mean, spread = branch_statistics(again, keys)
+            known = mixing_matrix(keys, wide)
+            matrix = known.matrix
+            *_, image_mean, spread = branch_statistics(known, keys)
         if exist is not None and centred is None:
             centred = centre_rows(rows, exist)[1]
         grad = dense_rows(grad)
@@ -126,7 +125,7 @@ def mix_normalised_backward(ctx: Any, grad: Rows) -> Gradients:
         d_matrix.addcmul_(spread.transpose(0, 1), n.pull[:, None, None], value=-1)
         along_mean = per_image(pixels, 1) * (n.level + n.pull * (image_mean - mean))
         d_matrix.addcmul_(along_mean.mT[..., None], x_mean, value=-1)
-        d = _mixing_backward(ctx, d_matrix, keys, wide, again)
+        d = _mixing_backward(ctx, d_matrix, keys, wide, known)
         d_rows = None
         if d.scatter is not None:
             transposed = matrix.permute(1, 2, 0)
