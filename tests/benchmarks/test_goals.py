@@ -103,7 +103,7 @@ def _stored() -> list[BenchRecord]:
 
 
 def test_the_stored_records_meet_every_goal() -> None:
-    """The figures of the records in the repository are good enough, but for those that are named."""
+    """The figures of the stored records are good enough, but for those that are named."""
     goals = {record.KIND: goals_of(record) for record in _stored()}
     limits = {record.KIND: record.limit for record in _stored()}
     assert {kind: len(found) for kind, found in goals.items()} == {
