@@ -98,8 +98,22 @@ def test_other_tunables_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_another_malloc_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A preloaded allocator, whose `malloc` is not the C library's, is left alone."""
     monkeypatch.setattr(allocator, "_is_glibc", lambda: True)
-    monkeypatch.setattr(allocator, "_address", lambda library: 1 if library else 2)
+    monkeypatch.setattr(allocator, "_mallocs_with_glibc", lambda: False)
     assert "another malloc is loaded" in keep_memory().detail
+
+
+@GLIBC
+def test_a_preloaded_allocator_is_noticed() -> None:
+    """With jemalloc in the place of glibc's malloc nothing is set."""
+    jemalloc = Path(pytest.importorskip("ray").__file__).parent / "core" / "libjemalloc.so"
+    if not jemalloc.is_file():
+        pytest.skip(f"this build of Ray has no {jemalloc.name}")
+    code = "from scalednl.lab.allocator import keep_memory; print(keep_memory().state)"
+    for preloaded, state in (("", "kept"), (str(jemalloc), "own")):
+        environment = {**os.environ, "LD_PRELOAD": preloaded}
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+        assert done.stdout.split() == [state]
 
 
 def test_other_systems_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,7 +84,7 @@ def chosen_by_user() -> str:
     found = sorted(name for name in os.environ if name.startswith("MALLOC_"))
     if "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", ""):
         found.append("GLIBC_TUNABLES")
-    if _is_glibc() and _address(None) != _address("libc.so.6"):
+    if _is_glibc() and not _mallocs_with_glibc():
         found.append("another malloc is loaded")
     return ", ".join(found)
 
@@ -96,6 +96,31 @@ def _is_glibc() -> bool:
         return False
 
 
-def _address(library: str | None) -> int | None:
-    """Where `malloc` of a library is; None is the one that this process calls."""
-    return ctypes.cast(ctypes.CDLL(library).malloc, ctypes.c_void_p).value
+class _Mallinfo2(ctypes.Structure):
+    """What glibc counts of its allocations, in the order of malloc.h."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    )
+
+
+def _mallocs_with_glibc(size: int = 1 << 20) -> bool:
+    """Whether glibc counts a block that this process allocates.
+
+    Addresses of functions do not tell: in some builds of Python that of `malloc` is an entry of the
+    program's own table. glibc before 2.33 has no such count and is taken to be in use.
+    """
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "mallinfo2"):
+        return True
+    library.mallinfo2.restype = _Mallinfo2
+    library.malloc.restype, library.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    before = library.mallinfo2()
+    block = library.malloc(ctypes.c_size_t(size))
+    after = library.mallinfo2()
+    library.free(block)
+    return after.uordblks + after.hblkhd >= before.uordblks + before.hblkhd + size
