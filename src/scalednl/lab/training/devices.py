@@ -1,5 +1,6 @@
 """Where a run computes: Fabric, from the run's settings or from the launcher that started it."""
 
+import atexit
 import logging
 import os
 
@@ -44,6 +45,14 @@ def launch(fabric: Fabric) -> None:
     """Start the other processes, where `fabric run` has not done so."""
     if not _started_by_fabric_run():
         fabric.launch()
+    if fabric.world_size > 1:
+        # Fabric does this for GPUs alone. gloo's threads may abort a process that ends with them.
+        atexit.register(_disconnect)
+
+
+def _disconnect() -> None:
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def is_first_process() -> bool:
