@@ -23,7 +23,7 @@ from scalednl.lab.records.typed_json import write_record
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 MISSED = {f"{place}: time, auto / its floor" for place in ("B128 C128 16x16", "B4 C128 64x64")}
-"""Known misses of the stored records, by docs/log.md limited by the rate of batched products"""
+"""Known misses of the stored records; docs/log.md has what was tried"""
 
 
 def _row(method: str, heads: int, ms: float, kept: int) -> Table3Row:
