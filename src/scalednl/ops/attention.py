@@ -21,6 +21,7 @@ from scalednl.ops.layout import (
     rows_to_maps,
 )
 from scalednl.ops.masks import Count, check_mask, count_pixels, shown
+from scalednl.ops.narrow_heads import has_narrow_heads, narrow_attention
 from scalednl.ops.own_attention import is_own, own_attention, own_map, seen_by_own
 from scalednl.ops.views import Heads, apply_view, merge_heads, split_heads
 from scalednl.options import (
@@ -272,6 +273,8 @@ def _fused(seen: _Seen, values: Values) -> Heads:
     width = values.shape[-1]
     queries, keys, values = (_for_kernel(v, width) for v in (queries, seen.keys, values))
     exist = None if seen.shown is None else _never_empty(seen.shown)
+    if exist is None and has_narrow_heads(queries, keys):
+        return narrow_attention(queries, keys, values, temperature)
     return F.scaled_dot_product_attention(queries, keys, values, attn_mask=exist, scale=temperature)
 
 
