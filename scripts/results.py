@@ -174,7 +174,7 @@ def verdict_table(verdicts: Sequence[Verdict]) -> str:
         for item in sorted(verdicts, key=lambda item: not item.is_primary)
     ]
     counts = ", ".join(
-        f"{sum(item.answer == name for item in verdicts)} {name}" for name in ANSWERS
+        f"{sum(item.answer == name for item in verdicts)} *{name}*" for name in ANSWERS
     )
     head = ["claim", "verdict", "difference", "95 % interval", "n", "data, network", "why"]
     return f"{len(verdicts)} claims: {counts}.\n\n{markdown_table(head, rows)}"

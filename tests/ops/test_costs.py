@@ -10,9 +10,17 @@ import scalednl
 from scalednl.attentions import ATTENTIONS
 from scalednl.lab.counting import bytes_kept, multiply_adds
 from scalednl.ops.costs import BlockState, cost
+from scalednl.ops.layout import MIRRORED
 from scalednl.ops.planner import Choice
 from scalednl.options import CENTERS, VIEWS, orders_of
-from tests.support import LAYOUTS, force, laid_out
+from tests.support import (
+    LAYOUTS,
+    assert_close_all,
+    force,
+    laid_out,
+    randomise,
+    with_gradients,
+)
 
 CHANNELS, SPACE = 16, (6, 8)
 
@@ -162,6 +170,44 @@ def test_costs_with_a_mask_or_other_keys(
         z.backward(torch.ones_like(z))
 
     assert multiply_adds(step) == 3 * adds
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"heads": 2},
+        {"memory": "lean"},
+        {"key_pool": "before"},
+        {"bias": ("theta", "phi")},
+        {"center": "keys"},
+        {"center": "keys+mean"},
+    ],
+    ids=_name,
+)
+def test_many_channels(options: Options, training: bool) -> None:
+    """Values and gradients are the reference's, and multiply-adds exact, where S is mirrored."""
+    channels, space = MIRRORED + 4, (4, 5)
+    block = scalednl.NonLocal2d(channels, norm_init=1.0, **options)  # type: ignore[arg-type]
+    block = randomise(block).double().train(training)
+    x = torch.randn(2, channels, *space, dtype=torch.float64, requires_grad=True)
+    grad = torch.randn_like(x)
+    plan = block.plan((1, channels, *space), training=training)
+    for option in plan.options:
+        if option.cost is None or option.choice.order != "gram":
+            continue
+        force(block, option.choice)
+        truth = with_gradients(None, block, x, grad)
+        assert_close_all(with_gradients(block, block, x, grad), truth, 1e-8)
+
+        def step() -> None:
+            if training:
+                block(x).backward(grad)
+            else:
+                with torch.no_grad():
+                    block(x)
+
+        assert multiply_adds(step) == 2 * option.cost.multiply_adds
 
 
 def test_the_hand_written_backward_has_five_pixel_products() -> None:

@@ -3,12 +3,16 @@
 import pytest
 import torch
 
+from scalednl.lab.counting import multiply_adds
 from scalednl.ops.layout import (
+    MIRRORED,
     accumulation_dtype,
     add_mixed_,
     autocasts,
     dense_rows,
     full_precision,
+    gram_entries,
+    gram_matrices,
     mix_rows,
     multiplies_in_fp16,
     multiplies_in_half,
@@ -75,3 +79,27 @@ def test_precision_follows_autocast() -> None:
     dtypes = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
     wide = (torch.float32, torch.float32, torch.float32, torch.float64)
     assert tuple(map(accumulation_dtype, dtypes)) == wide
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("channels", [MIRRORED - 1, MIRRORED, MIRRORED + 1, MIRRORED + 7])
+def test_a_mirrored_product_is_the_whole_one(channels: int, layout: str) -> None:
+    """The same matrices, by as many multiply-adds as are counted."""
+    rows = pixel_rows(laid_out(torch.randn(2, channels, 5, 3).double(), layout)).detach()
+    matrices = gram_matrices(rows)
+    assert_close(matrices, torch.bmm(rows.mT, rows), 1e-14)
+    counted = multiply_adds(lambda: gram_matrices(rows))
+    assert counted == 2 * 15 * gram_entries(channels)
+    assert (gram_entries(channels) < channels**2) == (channels >= MIRRORED)
+
+
+def test_a_mirrored_product_is_whole_where_something_looks_on() -> None:
+    """Autograd, vmap and other devices get one product."""
+    rows = torch.randn(2, 15, MIRRORED, dtype=torch.float64)
+    truth = torch.bmm(rows.mT, rows)
+    whole = 2 * 15 * MIRRORED**2
+    watched = rows.clone().requires_grad_()
+    assert multiply_adds(lambda: gram_matrices(watched)) == whole
+    assert gram_matrices(watched).requires_grad
+    assert_close(torch.vmap(lambda image: gram_matrices(image[None])[0])(rows), truth, 1e-14)
+    assert multiply_adds(lambda: gram_matrices(rows.to("meta"))) == whole

@@ -23,7 +23,7 @@ SIGN_FLIP_FROM = 6
 EXACT_UP_TO = 14
 """Differences up to which every pattern of signs is tried; beyond, RESAMPLES are drawn"""
 RESAMPLES = 9999
-MOST_SEEDS = 100_000
+MOST_SEEDS = 1_000
 """Where the search for a number of seeds gives up"""
 
 

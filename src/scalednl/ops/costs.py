@@ -2,7 +2,8 @@
 
 Both are exact, for one image and one block: n query pixels, m keys, C channels, E embedding
 channels in heads of d = E / heads. `bytes_kept` leaves out the block's own parameters, which exist
-anyway, vectors of one number per channel, and the masks of pixels.
+anyway, vectors of one number per channel, and the masks of pixels. Multiply-adds are those on a
+processor: other devices and compiled programs multiply all of x^T x also where it is large.
 
 `work` is what the planner compares, in multiply-adds. Products with a side narrower than `narrow`
 count as if it were that wide, because vector units then run partly empty; and every number moved
@@ -15,6 +16,7 @@ from math import prod
 from typing import NamedTuple
 
 from scalednl.attentions import ATTENTIONS
+from scalednl.ops.layout import gram_entries
 from scalednl.options import Attention, Center, KeyPool, Memory, Order, View, orders_of
 
 INDEX_BYTES = 8
@@ -192,10 +194,13 @@ def _gram(s: BlockState, n: int, keys: Keys, fold: bool, narrow: int) -> _Count:
     C, E = s.channels, s.embed_channels
     m, _ = keys
     ends, middles = C * C * max(E, narrow), C * E * max(E // s.heads, narrow)
-    forward = (n + m) * C * C + 2 * ends + 2 * middles
+    autograd = set(s.biased) - {"out"} or s.center == "keys+mean"
+    # Autograd follows the whole product of the keys with themselves.
+    entries = C * C if autograd and s.training else gram_entries(C)
+    forward = n * C * C + m * entries + 2 * ends + 2 * middles
     moved, moved_backward = 4 * n * C, 4 * n * C + 6 * C * C
     sums = max(4, s.itemsize)
-    if set(s.biased) - {"out"} or s.center == "keys+mean":
+    if autograd:
         return _gram_through_autograd(s, n, keys, fold, forward, moved)
     backward = (2 * n + m) * C * C + 4 * ends + 6 * middles
     lean = s.memory == "lean"

@@ -16,6 +16,8 @@ from torch import Tensor
 Maps = Float[Tensor, "batch channels *space"]
 Rows = Float[Tensor, "batch pixels channels"]
 HALVES = (torch.float16, torch.bfloat16)
+MIRRORED = 256
+"""Channels from which it pays not to multiply all of x^T x"""
 
 
 def pixel_count(space: Sequence[int]) -> int:
@@ -82,7 +84,41 @@ def product_over_pixels(
         return torch.bmm(dense_rows(left).mT, dense_rows(right), out_dtype=torch.float32)
     dtype = accumulation_dtype(right.dtype)
     wide = dense_rows(right.to(dtype))
-    return torch.bmm((wide if left is right else dense_rows(left.to(dtype))).mT, wide)
+    if left is right:
+        return gram_matrices(wide)
+    return torch.bmm(dense_rows(left.to(dtype)).mT, wide)
+
+
+def gram_matrices(rows: Rows) -> Float[Tensor, "batch channels channels"]:
+    """x^T x of every image; of many channels only blocks on and above the diagonal are multiplied.
+
+    On a processor alone: a GPU would rather have one launch. Nor where something looks on that
+    would have to follow the copies.
+    """
+    channels = rows.shape[2]
+    watched = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    watched = watched or (torch.is_grad_enabled() and rows.requires_grad)
+    if watched or channels < MIRRORED or rows.device.type != "cpu":
+        return torch.bmm(rows.mT, rows)
+    matrices = rows.new_empty(rows.shape[0], channels, channels)
+    for start, end in _bands(channels):
+        band = torch.bmm(rows[..., start:end].mT, rows[..., start:])
+        matrices[:, start:end, start:] = band
+        matrices[:, end:, start:end] = band[..., end - start :].mT
+    return matrices
+
+
+def gram_entries(channels: int) -> int:
+    """How many entries of x^T x `gram_matrices` multiplies on a processor."""
+    if channels < MIRRORED:
+        return channels * channels
+    return sum((end - start) * (channels - start) for start, end in _bands(channels))
+
+
+def _bands(channels: int) -> list[tuple[int, int]]:
+    """Where each of four bands of rows begins and ends."""
+    step = -(-channels // 4)
+    return [(start, min(start + step, channels)) for start in range(0, channels, step)]
 
 
 def multiplies_into_float32(*factors: Tensor) -> bool:

@@ -111,7 +111,7 @@ def test_every_answer_has_a_colour() -> None:
         ),
         (
             More(None, Needed(None, within_looks=False), 4, 2.0),
-            "Would settle it: no number of seeds to see 1.33 points.",
+            "Would settle it: more than 1,000 seeds to see 1.33 points.",
         ),
         (More(None, None, 4, 2.0), ""),
         (None, ""),

@@ -8,7 +8,6 @@ program, so the default would be another one than users have.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import islice
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -79,9 +78,8 @@ def _take_turns(
 
 
 def _turn(steps: Steps) -> Round:
-    """A round after a pause; the first step runs once untimed, as the other process left caches."""
+    """A round after a pause."""
     time.sleep(PAUSE)
-    run_all(dict(islice(steps.items(), 1)), 1)
     return one_round(steps)
 
 

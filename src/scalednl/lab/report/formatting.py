@@ -13,7 +13,7 @@ from scalednl.lab.paper.grids import NETWORKS
 from scalednl.lab.report.aggregate import Outcome
 from scalednl.lab.report.settling import More
 from scalednl.lab.report.verdicts import Verdict
-from scalednl.lab.stats import Contrast, Summary
+from scalednl.lab.stats import MOST_SEEDS, Contrast, Summary
 
 _NAMES = msgspec.json.decode(
     files("scalednl.lab.report").joinpath("page", "scores.json").read_bytes(),
@@ -152,7 +152,7 @@ def _more(more: More, found: Needed | None, when: str) -> str:
         return ""
     seeds = found.more(more.n)
     if seeds is None:
-        return f"no number of seeds {when}"
+        return f"more than {MOST_SEEDS:,} seeds {when}"
     beyond = "" if found.within_looks else ", more than were declared"
     hours = duration(3600 * seeds * more.hours_a_seed)
     return f"{counted(seeds, 'more seed')} ({hours} here) {when}{beyond}"

@@ -18,6 +18,7 @@ from scalednl.ops.layout import (
     accumulation_dtype,
     add_mixed_,
     dense_rows,
+    gram_matrices,
     mix_rows,
     multiplies_into_float32,
     product_over_pixels,
@@ -73,7 +74,7 @@ def mean_and_scatter(
         scatter = product_over_pixels(rows, rows)
         return mean, scatter.baddbmm_(mean[:, :, None], mean[:, None], alpha=-pixels), None, pixels
     mean, centred, count = centre_rows(rows, exist)
-    return mean, torch.bmm(centred.mT, centred), centred, count
+    return mean, gram_matrices(centred), centred, count
 
 
 def centre_rows(rows: Rows, exist: Exist | None = None) -> tuple[PerImage, Rows, Count]:
