@@ -4,11 +4,13 @@ import gc
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from scalednl.lab.bench import measure
 from scalednl.lab.bench.measure import (
     inference_step,
     interleaved,
@@ -18,13 +20,25 @@ from scalednl.lab.bench.measure import (
 from scalednl.lab.counting import bytes_kept
 
 
-def test_steps_take_turns_after_a_warm_up() -> None:
+def test_steps_take_turns_after_a_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Warm-up runs come first and are not counted; then each step in turn, untimed and timed."""
+    monkeypatch.setattr(measure, "SETTLE", 0.0)
     calls: list[str] = []
     steps = {name: (lambda name=name: calls.append(name)) for name in "ab"}
     rounds = interleaved(steps, repeats=3, warm_up=2)
     assert "".join(calls) == "aabb" + "aabb" * 3
     assert [list(one) for one in rounds] == [["a", "b"]] * 3
+
+
+def test_a_short_step_runs_until_the_cores_are_awake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Untimed, as often as fits into the time to settle; a long one runs once."""
+    clock = iter(range(100))
+    monkeypatch.setattr(measure, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    monkeypatch.setattr(measure, "SETTLE", 3.0)
+    calls: list[str] = []
+    (found,) = interleaved({"": lambda: calls.append("")}, repeats=1, warm_up=0)
+    assert len(calls) == 3 + 1
+    assert found[""].seconds == 1
 
 
 def test_a_gpu_is_timed_by_its_own_events(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,6 +69,7 @@ def test_a_gpu_is_timed_by_its_own_events(monkeypatch: pytest.MonkeyPatch) -> No
         log.append(name)
         yield
 
+    monkeypatch.setattr(measure, "SETTLE", 0.0)
     monkeypatch.setattr(torch.cuda, "Event", Event)
     monkeypatch.setattr(torch.cuda, "device", device)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: log.append("idle"))

@@ -14,6 +14,8 @@ from scalednl.lab.records.timing import Timing
 
 Step = Callable[[], object]
 Steps = Mapping[str, Step]
+SETTLE = 0.1
+"""Seconds for which the cores are busy with a step before it is timed"""
 
 
 class Run(NamedTuple):
@@ -47,10 +49,10 @@ def run_all(steps: Steps, times: int) -> None:
 
 
 def one_round(steps: Steps, device: str = "cpu") -> Round:
-    """One timed run of every step, after an untimed one.
+    """One timed run of every step, after untimed ones.
 
-    Otherwise a step would begin with what the step before it left in the caches: a small one after
-    a gigabyte of maps takes a third longer than after itself.
+    Otherwise a step would begin with what the step before it left in the caches, or with cores that
+    still wake up after a pause.
     """
     on_gpu = torch.device(device).type == "cuda"
     clock = _seconds_on_gpu if on_gpu else _seconds
@@ -58,7 +60,7 @@ def one_round(steps: Steps, device: str = "cpu") -> Round:
     # Events are recorded on the stream of the current device.
     with torch.cuda.device(device) if on_gpu else nullcontext():
         for name, step in steps.items():
-            step()
+            _settle(step)
             before = page_faults()
             seconds = clock(step)
             after = page_faults()
@@ -80,6 +82,14 @@ def summaries(rounds: Sequence[Round]) -> dict[str, Timing]:
         milliseconds = [1e3 * run.seconds for run in runs]
         found[name] = Timing.of(milliseconds, round(median(faults)) if faults else None)
     return found
+
+
+def _settle(step: Step) -> None:
+    """Run a step untimed: once, or until the cores have been busy with it for SETTLE seconds."""
+    start = time.perf_counter()
+    step()
+    while time.perf_counter() - start < SETTLE:
+        step()
 
 
 def _seconds(step: Step) -> float:
