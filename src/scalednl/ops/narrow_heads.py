@@ -31,11 +31,11 @@ _backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 
 def has_narrow_heads(queries: Queries, keys: Keys) -> bool:
     """Whether `narrow_attention` is for these, rather than torch's own function."""
-    if queries.shape[-1] >= WIDTH or not queries.numel() or not keys.numel():
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return False
     if queries.dtype != torch.float32 or queries.device.type != "cpu" or autocasts(queries):
         return False
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+    if queries.shape[-1] >= WIDTH or not queries.numel() or not keys.numel():
         return False
     # Whoever turned the kernel off shall not get it.
     return torch.backends.cuda.flash_sdp_enabled()
