@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.capacity_records import FOLDER as CAPACITY
 from scalednl.files import write_text
-from scalednl.lab.paper.answers import ANSWERS
+from scalednl.lab.paper.answers import ANSWERS, OPEN
 from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.evidence import evidence_lines
 from scalednl.lab.paper.grids import paper_setting
@@ -177,7 +177,19 @@ def verdict_table(verdicts: Sequence[Verdict]) -> str:
         f"{sum(item.answer == name for item in verdicts)} *{name}*" for name in ANSWERS
     )
     head = ["claim", "verdict", "difference", "95 % interval", "n", "data, network", "why"]
-    return f"{len(verdicts)} claims: {counts}.\n\n{markdown_table(head, rows)}"
+    parts = [f"{len(verdicts)} claims: {counts}.", _decided(verdicts), markdown_table(head, rows)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _decided(verdicts: Sequence[Verdict]) -> str:
+    """A line per claim that is not open."""
+    return "\n".join(
+        f"- **{item.answer}**: {item.says}: {bound(item.mean, item.quantity)} "
+        f"{interval(item, item.quantity)}, n = {item.n}"
+        + (" (main claim)" if item.is_primary else "")
+        for item in sorted(verdicts, key=lambda item: not item.is_primary)
+        if item.answer != OPEN and item.mean is not None
+    )
 
 
 def error_tables() -> str:
