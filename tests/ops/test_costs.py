@@ -9,8 +9,7 @@ from torch import Tensor
 import scalednl
 from scalednl.attentions import ATTENTIONS
 from scalednl.lab.counting import bytes_kept, multiply_adds
-from scalednl.ops.costs import BlockState, cost
-from scalednl.ops.layout import MIRRORED
+from scalednl.ops.costs import MIRRORED, BlockState, cost
 from scalednl.ops.planner import Choice
 from scalednl.options import CENTERS, VIEWS, orders_of
 from tests.support import (

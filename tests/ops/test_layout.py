@@ -4,14 +4,13 @@ import pytest
 import torch
 
 from scalednl.lab.counting import multiply_adds
+from scalednl.ops.costs import MIRRORED, gram_entries
 from scalednl.ops.layout import (
-    MIRRORED,
     accumulation_dtype,
     add_mixed_,
     autocasts,
     dense_rows,
     full_precision,
-    gram_entries,
     gram_matrices,
     mix_rows,
     multiplies_in_fp16,

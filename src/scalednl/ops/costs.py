@@ -16,10 +16,11 @@ from math import prod
 from typing import NamedTuple
 
 from scalednl.attentions import ATTENTIONS
-from scalednl.ops.layout import gram_entries
 from scalednl.options import Attention, Center, KeyPool, Memory, Order, View, orders_of
 
 INDEX_BYTES = 8
+MIRRORED = 256
+"""Channels from which it pays not to multiply all of x^T x"""
 
 
 Keys = tuple[int, int]
@@ -290,3 +291,16 @@ def _kept_by_keys(s: BlockState, keys: Keys) -> int:
     if s.key_pool == "after":
         return others + 2 * s.embed_channels * (unpooled * s.itemsize + m * INDEX_BYTES)
     return others
+
+
+def bands(channels: int) -> list[tuple[int, int]]:
+    """Four bands of the rows of x^T x: it is multiplied from each one's diagonal block on."""
+    step = -(-channels // 4)
+    return [(start, min(start + step, channels)) for start in range(0, channels, step)]
+
+
+def gram_entries(channels: int) -> int:
+    """How many entries of x^T x are multiplied on a processor."""
+    if channels < MIRRORED:
+        return channels * channels
+    return sum((end - start) * (channels - start) for start, end in bands(channels))

@@ -13,11 +13,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from scalednl.ops.costs import MIRRORED, bands
+
 Maps = Float[Tensor, "batch channels *space"]
 Rows = Float[Tensor, "batch pixels channels"]
 HALVES = (torch.float16, torch.bfloat16)
-MIRRORED = 256
-"""Channels from which it pays not to multiply all of x^T x"""
 
 
 def pixel_count(space: Sequence[int]) -> int:
@@ -101,24 +101,11 @@ def gram_matrices(rows: Rows) -> Float[Tensor, "batch channels channels"]:
     if watched or channels < MIRRORED or rows.device.type != "cpu":
         return torch.bmm(rows.mT, rows)
     matrices = rows.new_empty(rows.shape[0], channels, channels)
-    for start, end in _bands(channels):
+    for start, end in bands(channels):
         band = torch.bmm(rows[..., start:end].mT, rows[..., start:])
         matrices[:, start:end, start:] = band
         matrices[:, end:, start:end] = band[..., end - start :].mT
     return matrices
-
-
-def gram_entries(channels: int) -> int:
-    """How many entries of x^T x `gram_matrices` multiplies on a processor."""
-    if channels < MIRRORED:
-        return channels * channels
-    return sum((end - start) * (channels - start) for start, end in _bands(channels))
-
-
-def _bands(channels: int) -> list[tuple[int, int]]:
-    """Where each of four bands of rows begins and ends."""
-    step = -(-channels // 4)
-    return [(start, min(start + step, channels)) for start in range(0, channels, step)]
 
 
 def multiplies_into_float32(*factors: Tensor) -> bool:
