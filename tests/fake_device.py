@@ -12,7 +12,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    FakeTensor,
+    FakeTensorMode,
+    unset_fake_temporarily,
+)
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -77,7 +81,10 @@ class FakeDevice:
     def tensor(self, *shape: int, dtype: torch.dtype = torch.float32, layout: str = "nchw") -> Any:
         """A tensor without numbers."""
         memory = torch.channels_last if layout == "channels_last" else torch.contiguous_format
-        return self._fake(torch.empty(shape, dtype=dtype, device="meta", memory_format=memory))
+        # Inside `traced` this would be fake already, and torch 2.8 cannot wrap that again.
+        with unset_fake_temporarily():
+            value = torch.empty(shape, dtype=dtype, device="meta", memory_format=memory)
+            return self._fake(value)
 
     def module(self, module: Module) -> Module:
         """The module with its parameters and buffers replaced, in place."""
