@@ -19,6 +19,8 @@ from scalednl.options import Order
 Format = Literal["onnx", "torch"]
 SUFFIXES: dict[Format, str] = {"onnx": ".onnx", "torch": ".pt2"}
 TOLERANCE = 1e-4
+OLDEST_OPSET = 18
+"""Of ONNX's operators, the first version that torch writes"""
 INPUT, OUTPUT = "input", "output"
 """Names in an ONNX file; outputs in a dict have the names of their keys"""
 OPEN = {0: "batch", 2: "height", 3: "width"}
@@ -195,18 +197,26 @@ def _onnx(
         raise ValueError(
             "ONNX needs onnx, onnxscript and onnxruntime: pip install 'scalednl[export]'"
         ) from None
-    torch.onnx.export(
-        model,
-        (example,),
-        path,
-        dynamo=True,
-        dynamic_shapes=(OPEN,),
-        external_data=False,
-        verbose=False,
-        input_names=[INPUT],
-        output_names=list(outputs),
-        opset_version=opset,
-    )
+    try:
+        torch.onnx.export(
+            model,
+            (example,),
+            path,
+            dynamo=True,
+            dynamic_shapes=(OPEN,),
+            external_data=False,
+            verbose=False,
+            input_names=[INPUT],
+            output_names=list(outputs),
+            opset_version=opset,
+        )
+    except torch.onnx.OnnxExporterError as error:
+        if opset is None or opset >= OLDEST_OPSET:
+            raise
+        raise ValueError(
+            f"torch cannot write this network with opset={opset}: use {OLDEST_OPSET} or a later "
+            "one, or leave it out"
+        ) from error
     (written,) = (o.version for o in onnx.load(path).opset_import if o.domain in ("", "ai.onnx"))
     if opset not in (None, written):
         raise ValueError(
