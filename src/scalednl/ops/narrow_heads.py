@@ -1,8 +1,8 @@
 """Softmax attention of narrow heads on the processor: torch's fused kernel, some images at a time.
 
-That kernel multiplies blocks of queries, keys and values, and the products of a processor take as
-long for 4 channels as for 24; 16, a whole vector register of AVX-512, are the fastest. So heads
-that are narrower get channels of zeros, which change no number. Only some images have them at a
+That kernel multiplies blocks of queries, keys and values. On the processor that was measured, an
+AMD EPYC (docs/log.md), 4 channels take longer than 24, and 16, a whole register of AVX-512, are the
+fastest. So heads that are narrower get channels of zeros, which change no number. Only some images have them at a
 time, so that no more memory is kept than without.
 """
 
