@@ -2,8 +2,8 @@
 
 That kernel multiplies blocks of queries, keys and values. On the processor that was measured, an
 AMD EPYC (docs/log.md), 4 channels take longer than 24, and 16, a whole register of AVX-512, are the
-fastest. So heads that are narrower get channels of zeros, which change no number. Only some images have them at a
-time, so that no more memory is kept than without.
+fastest. So heads that are narrower get channels of zeros, which change no number. Only some images
+have them at a time, so that no more memory is kept than without.
 """
 
 from collections.abc import Callable, Iterator
