@@ -91,18 +91,35 @@ def grouped(records: Sequence[Record]) -> dict[str, list[Record]]:
 
 def table(groups: dict[str, list[Record]]) -> str:
     """One column per attention."""
-    runs = [record for found in groups.values() for record in found]
-    blocks = range(len(runs[0].blocks))
+    blocks = range(len(next(iter(groups.values()))[0].blocks))
     rows = [
-        [f"`{score}`, block {number + 1}" if len(blocks) > 1 else f"`{score}`"]
-        + [_score(found, number, score) for found in groups.values()]
-        for score in _names(runs, lambda run: run.blocks[0].scores)
-        for number in blocks
+        [f"`{name}`, block {number + 1}" if len(blocks) > 1 else f"`{name}`", *cells]
+        for scores in zip(*(score_rows(groups, number) for number in blocks), strict=True)
+        for number, (name, *cells) in enumerate(scores)
     ]
-    for name in _names(runs, lambda run: _errors(run)):
-        errors = [[_errors(run).get(name) for run in g] for g in groups.values()]
-        rows.append([f"error, `{name}`, %", *(_spread(values, 2) for values in errors)])
+    rows += [[f"error, `{name}`, %", *cells] for name, *cells in ablation_rows(groups)]
     return table_text(["", *groups], rows)
+
+
+def score_rows(groups: dict[str, list[Record]], number: int) -> list[list[str]]:
+    """A row for every score of one block: its name, then a cell per attention."""
+    runs = [record for found in groups.values() for record in found]
+    return [
+        [score, *(_score(found, number, score) for found in groups.values())]
+        for score in _names(runs, lambda run: run.blocks[number].scores)
+    ]
+
+
+def ablation_rows(groups: dict[str, list[Record]]) -> list[list[str]]:
+    """A row for everything that maps were replaced with: the test error of every attention."""
+    runs = [record for found in groups.values() for record in found]
+    return [
+        [
+            name,
+            *(_spread([_errors(run).get(name) for run in found], 2) for found in groups.values()),
+        ]
+        for name in _names(runs, _errors)
+    ]
 
 
 def _errors(record: Record) -> dict[str, float]:

@@ -12,37 +12,32 @@ from pathlib import Path
 
 from benchmarks.capacity_records import FOLDER as CAPACITY
 from scalednl.files import write_text
-from scalednl.lab.paper.answers import ANSWERS, OPEN
-from scalednl.lab.paper.artefacts import artefacts
-from scalednl.lab.paper.evidence import evidence_lines
-from scalednl.lab.paper.grids import paper_setting
-from scalednl.lab.paper.scales import SCALES, PaperSetting
 from scalednl.lab.records.attention import read_attention, without_pictures, write_attention
 from scalednl.lab.records.run import RunFolder
-from scalednl.lab.records.runs import Cells, by_cell, find_runs, read_run
-from scalednl.lab.report.aggregate import describe_block
-from scalednl.lab.report.content import build_content
-from scalednl.lab.report.formatting import (
-    bound,
-    data_words,
-    interval,
-    needed,
-    network_words,
-    place,
-    printed,
-)
-from scalednl.lab.report.markdown import markdown_table
+from scalednl.lab.records.runs import read_run
+from scalednl.lab.report.content import Content, build_content
+from scalednl.lab.report.verdict_chart import verdict_figures
 from scalednl.lab.report.verdicts import Verdict
 from scalednl.lab.report.write import write_report
+from scripts.attention_section import attention_section
 from scripts.capacity_section import FIGURE, capacity_figure, capacity_section
 from scripts.cost_section import busy_records, charts, memory_section, page_section, readme_section
-from scripts.other_sizes import mean_words, sizes_table
+from scripts.other_sizes import sizes_table
 from scripts.parts import with_parts
+from scripts.result_tables import (
+    LITE,
+    RUNS,
+    SCALE,
+    decided_list,
+    error_tables,
+    first_table,
+    lines_table,
+    verdict_tables,
+)
 from scripts.weights import weights_table
 
 ROOT = Path(__file__).parents[1]
-LITE = ROOT / "results" / "lite"
-RUNS = LITE / "runs"
+CLAIMS = LITE / "claims.svg"
 BENCH = ROOT / "benchmarks" / "results"
 PAGES = {
     "docs": ROOT / "docs" / "results.md",
@@ -51,7 +46,6 @@ PAGES = {
     "block": ROOT / "docs" / "the-block.md",
 }
 RECORDS = ("config.json", "epochs.jsonl", "result.json", "predictions.npy")
-SCALE = SCALES["lite"]
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -61,8 +55,8 @@ def main(arguments: Sequence[str]) -> None:
     elif arguments:
         sys.exit(__doc__)
     write_report([RUNS], LITE / "report.html", [BENCH])
-    if figure := capacity_figure():
-        write_text(CAPACITY / FIGURE, figure)
+    for path, figure in figures().items():
+        write_text(path, figure)
     for sentence in busy_records():
         print(f"busy machine: {sentence}", file=sys.stderr)
     for path, chart in charts().items():
@@ -103,116 +97,27 @@ def parts(page: str) -> dict[str, str]:
         return {"cost": page_section(), "memory": memory_section()}
     if page == "weights":
         return {"weights": weights_table()}
-    content = build_content([RUNS], [BENCH])
-    verdicts = [item for item in content.verdicts if item.scale == SCALE.name]
+    verdicts = _verdicts(build_content([RUNS], [BENCH]))
     return {
+        "decided": decided_list(verdicts),
         "lines": lines_table(),
-        "verdicts": verdict_table(verdicts),
+        "verdicts": verdict_tables(verdicts),
         "tables": error_tables(),
+        "attention": attention_section(),
         "sizes": sizes_table(),
         "capacity": capacity_section(),
     }
 
 
-def _runs() -> Cells:
-    return by_cell(find_runs([RUNS]) if RUNS.is_dir() else [])
+def figures() -> dict[Path, str]:
+    """The figures of docs/results.md, by their files."""
+    claims, capacity = verdict_figures(_verdicts(build_content([RUNS]))), capacity_figure()
+    found = [(CLAIMS, one.chart) for one in claims]
+    return dict(found + ([(CAPACITY / FIGURE, capacity)] if capacity else []))
 
 
-def _error(setting: PaperSetting, runs: Cells) -> str:
-    """Mean ± standard deviation (n), or nothing."""
-    experiment = SCALE.experiment(setting)
-    members = [] if experiment is None else runs.get(experiment.cell, ())
-    errors = [value for run in members if run.counts and (value := run.last_error) is not None]
-    return mean_words(errors)
-
-
-def first_table() -> str:
-    """The main comparison, for the README."""
-    runs = _runs()
-    rows = []
-    for words, options in (
-        ("no blocks", {"attention": "plain"}),
-        ("no blocks, position encoding", {"attention": "plain", "position": True}),
-        ("3 softmax blocks, 4 heads", {"attention": "softmax", "heads": 4}),
-        ("3 scaled blocks, 4 heads", {"attention": "scaled", "heads": 4}),
-    ):
-        cells = [_error(paper_setting(data, **options), runs) for data in ("cifar10", "cifar100")]
-        rows.append([words, *cells])
-    return markdown_table(["PreResNet-20 with", "CIFAR-10 error, %", "CIFAR-100 error, %"], rows)
-
-
-def lines_table() -> str:
-    """How far the declared plan is."""
-    runs = _runs()
-    rows = []
-    for line in evidence_lines():
-        trainings = [experiment for _, experiment in line.artefact.trainings(SCALE)]
-        ended = [sum(run.has_ended for run in runs.get(one.cell, ())) for one in trainings]
-        names = "; ".join(
-            f"{data_words(one.data)}, {network_words(one.model)}: {describe_block(one)}"
-            for one in trainings
-        )
-        done = f"{sum(ended)} of {line.seeds * len(trainings)}"
-        rows.append([str(line.number), line.decides, names, done])
-    return markdown_table(["line", "decides", "trainings", "runs"], rows)
-
-
-def verdict_table(verdicts: Sequence[Verdict]) -> str:
-    """A line per claim: the main ones first."""
-    if not verdicts:
-        return "No run has finished yet."
-    rows = [
-        [
-            item.says + ("" if item.is_primary else " (descriptive)"),
-            f"**{item.answer}**",
-            "" if item.mean is None else bound(item.mean, item.quantity),
-            interval(item, item.quantity),
-            str(item.n or ""),
-            place(item),
-            ". ".join(text for text in (item.why, needed(item)) if text),
-        ]
-        for item in sorted(verdicts, key=lambda item: not item.is_primary)
-    ]
-    counts = ", ".join(
-        f"{sum(item.answer == name for item in verdicts)} *{name}*" for name in ANSWERS
-    )
-    head = ["claim", "verdict", "difference", "95 % interval", "n", "data, network", "why"]
-    parts = [f"{len(verdicts)} claims: {counts}.", _decided(verdicts), markdown_table(head, rows)]
-    return "\n\n".join(part for part in parts if part)
-
-
-def _decided(verdicts: Sequence[Verdict]) -> str:
-    """A line per claim that is not open."""
-    return "\n".join(
-        f"- **{item.answer}**: {item.says}: {bound(item.mean, item.quantity)} "
-        f"{interval(item, item.quantity)}, n = {item.n}"
-        + (" (main claim)" if item.is_primary else "")
-        for item in sorted(verdicts, key=lambda item: not item.is_primary)
-        if item.answer != OPEN and item.mean is not None
-    )
-
-
-def error_tables() -> str:
-    """Every table that has runs: the printed value beside ours."""
-    runs, found = _runs(), []
-    for artefact in artefacts().values():
-        rows: dict[tuple[str, str, str], dict[str, str]] = {}
-        for cell in artefact.cells:
-            ours = _error(cell.setting, runs)
-            if ours:
-                experiment = SCALE.experiment(cell.setting)
-                assert experiment is not None
-                key = experiment.data, network_words(experiment.model), cell.row
-                value = "" if cell.printed is None else f" [{printed(cell.printed)}]"
-                rows.setdefault(key, {})[cell.column] = f"{ours}{value}"
-        if rows:
-            head = ["data", "network", "blocks", *artefact.columns]
-            lines = [
-                [*key, *(cells.get(column, "") for column in artefact.columns)]
-                for key, cells in rows.items()
-            ]
-            found.append(f"### {artefact.title}\n\n{markdown_table(head, lines)}")
-    return "\n\n".join(found) or "No run has finished yet."
+def _verdicts(content: Content) -> list[Verdict]:
+    return [item for item in content.verdicts if item.scale == SCALE.name]
 
 
 if __name__ == "__main__":

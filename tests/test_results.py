@@ -8,7 +8,8 @@ import pytest
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.records.runs import read_run
 from scripts.parts import with_parts
-from scripts.results import PAGES, RECORDS, RUNS, collect, parts
+from scripts.result_tables import RUNS
+from scripts.results import PAGES, RECORDS, collect, figures, parts
 from tests.lab.training.builders import SETTINGS, small
 
 RECORDED = sorted(RUNS.iterdir()) if RUNS.is_dir() else []
@@ -19,6 +20,12 @@ def test_pages_show_the_records(name: str) -> None:
     """README and docs/results.md are what `make results` writes from the records."""
     text = PAGES[name].read_text(encoding="utf-8")
     assert with_parts(text, parts(name)) == text, "run `make results`"
+
+
+def test_figures_show_the_records() -> None:
+    """The figures of docs/results.md are what `make results` draws from the records."""
+    for path, figure in figures().items():
+        assert path.read_text(encoding="utf-8") == figure, "run `make results`"
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)

@@ -5,14 +5,17 @@ follow the reader's colour scheme. Series differ in colour, marker and dash, and
 """
 
 from scalednl.lab.charts.dots import Dot, Row, dot_chart
+from scalednl.lab.charts.intervals import Interval, interval_chart
 from scalednl.lab.charts.lines import Curve, Plot, curve_chart, log_chart
 
 __all__ = [
     "Curve",
     "Dot",
+    "Interval",
     "Plot",
     "Row",
     "curve_chart",
     "dot_chart",
+    "interval_chart",
     "log_chart",
 ]

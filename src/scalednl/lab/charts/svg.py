@@ -8,8 +8,8 @@ from html import escape
 
 COLOURS = ("blue", "red", "green", "purple", "grey")
 """Distinct without red-green vision too; each is drawn with a marker of its own"""
-NARROW, LINE = 340, 19
-"""Width of charts for a phone; height of a line of text"""
+NARROW, LINE, LETTER = 340, 19, 6.6
+"""Width of charts for a phone; height of a line of text; width of a letter, on average"""
 DASHES = {"blue": "", "red": "7 3", "green": "", "purple": "2 3", "grey": "4 4"}
 _STYLE = """
 .scalednl-chart{color:var(--chart-ink,#1f2328);--faint:var(--chart-faint,#d5d9de);
@@ -90,10 +90,13 @@ def text(
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{rest}>{escape(words)}</text>'
 
 
-def paragraph(y: float, words: str, *, kind: str = "", narrow: bool = False) -> list[str]:
-    """Words from the left edge on; in lines that fit a narrow chart, where it is one."""
-    letters = (NARROW - 24) / (8.6 if kind == "title" else 6.6)
-    lines = textwrap.wrap(words, int(letters)) if narrow else [words]
+def paragraph(
+    y: float, words: str, *, kind: str = "", narrow: bool = False, width: float | None = None
+) -> list[str]:
+    """Words from the left edge on; in lines that fit a width, or a narrow chart."""
+    room = NARROW if narrow else width
+    letters = math.inf if room is None else (room - 24) / (8.6 if kind == "title" else LETTER)
+    lines = [words] if len(words) <= letters else textwrap.wrap(words, int(letters))
     return [text(12, y + LINE * number, part, kind=kind) for number, part in enumerate(lines)]
 
 

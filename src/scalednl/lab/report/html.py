@@ -24,6 +24,7 @@ from scalednl.lab.report.attention import (
 )
 from scalednl.lab.report.content import Content
 from scalednl.lab.report.story import GENERATED, tell
+from scalednl.lab.report.verdict_chart import verdict_figures
 
 FILTERS = (
     *(duration, words.percent, words.printed, words.spread, words.minus, words.optional),
@@ -43,6 +44,7 @@ def render_page(content: Content) -> str:
         content=content,
         story=tell(content),
         generated=GENERATED,
+        verdict_figures=verdict_figures(content.verdicts),
         sections=_sections(content),
         scales=list(SCALES.values()),
         by_name={run.name: run for run in content.runs},

@@ -1,0 +1,151 @@
+"""Tables of docs/results.md and the README, from the records of runs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from scalednl.lab.config import Experiment
+from scalednl.lab.paper.answers import ANSWERS, OPEN
+from scalednl.lab.paper.artefacts import artefacts
+from scalednl.lab.paper.evidence import evidence_lines
+from scalednl.lab.paper.grids import Artefact, paper_setting
+from scalednl.lab.paper.scales import SCALES, PaperSetting
+from scalednl.lab.records.runs import Cells, by_cell, find_runs
+from scalednl.lab.report.aggregate import describe_block
+from scalednl.lab.report.formatting import (
+    bound,
+    claim_groups,
+    data_words,
+    interval,
+    needed,
+    network_words,
+    place,
+    printed,
+)
+from scalednl.lab.report.markdown import markdown_table
+from scalednl.lab.report.verdicts import Verdict
+from scripts.other_sizes import mean_words
+
+LITE = Path(__file__).parents[1] / "results" / "lite"
+RUNS = LITE / "runs"
+SCALE = SCALES["lite"]
+
+
+def _runs() -> Cells:
+    return by_cell(find_runs([RUNS]) if RUNS.is_dir() else [])
+
+
+def _error(setting: PaperSetting, runs: Cells) -> str:
+    """Mean ± standard deviation (n), or nothing."""
+    experiment = SCALE.experiment(setting)
+    members = [] if experiment is None else runs.get(experiment.cell, ())
+    errors = [value for run in members if run.counts and (value := run.last_error) is not None]
+    return mean_words(errors)
+
+
+def first_table() -> str:
+    """The main comparison, for the README."""
+    runs = _runs()
+    rows = []
+    for words, options in (
+        ("no blocks", {"attention": "plain"}),
+        ("no blocks, position encoding", {"attention": "plain", "position": True}),
+        ("3 softmax blocks, 4 heads", {"attention": "softmax", "heads": 4}),
+        ("3 scaled blocks, 4 heads", {"attention": "scaled", "heads": 4}),
+    ):
+        cells = [_error(paper_setting(data, **options), runs) for data in ("cifar10", "cifar100")]
+        rows.append([words, *cells])
+    return markdown_table(["PreResNet-20 with", "CIFAR-10 error, %", "CIFAR-100 error, %"], rows)
+
+
+def lines_table() -> str:
+    """How far the declared plan is."""
+    runs = _runs()
+    rows = []
+    for line in evidence_lines():
+        trainings = [experiment for _, experiment in line.artefact.trainings(SCALE)]
+        ended = [sum(run.has_ended for run in runs.get(one.cell, ())) for one in trainings]
+        done = f"{sum(ended)} of {line.seeds * len(trainings)}"
+        rows.append([str(line.number), line.decides, _trainings_words(trainings), done])
+    return markdown_table(["line", "decides", "trainings", "runs"], rows)
+
+
+def _trainings_words(trainings: Sequence[Experiment]) -> str:
+    """Data set and network once, then the blocks of each training."""
+    groups: dict[str, list[str]] = {}
+    for one in trainings:
+        where = f"{data_words(one.data)}, {network_words(one.model)}"
+        groups.setdefault(where, []).append(describe_block(one))
+    return ". ".join(f"{where}: {'; '.join(blocks)}" for where, blocks in groups.items())
+
+
+def decided_list(verdicts: Sequence[Verdict]) -> str:
+    """How many claims have which answer, then a line per claim that is not open."""
+    if not verdicts:
+        return "No run has finished yet."
+    counts = ", ".join(
+        f"{sum(item.answer == name for item in verdicts)} *{name}*" for name in ANSWERS
+    )
+    decided = [
+        f"- **{item.answer}**: {item.says}: {_difference(item)}, n = {item.n}"
+        + (" (main claim)" if item.is_primary else "")
+        for item in sorted(verdicts, key=lambda item: not item.is_primary)
+        if item.answer != OPEN and item.mean is not None
+    ]
+    return "\n".join([f"{len(verdicts)} claims: {counts}.", "", *decided]).rstrip()
+
+
+def verdict_tables(verdicts: Sequence[Verdict]) -> str:
+    """A table per group of claims, and for each claim what it rests on."""
+    parts = []
+    for title, group in claim_groups(verdicts):
+        rows = [
+            [
+                item.says,
+                f"**{item.answer}**",
+                _difference(item),
+                f"{item.n} ({place(item)})" if item.n else "",
+                ". ".join(text for text in (item.why, needed(item)) if text),
+            ]
+            for item in group
+        ]
+        head = ["claim", "verdict", "difference", "n", "why"]
+        parts.append(f"### {title}\n\n{markdown_table(head, rows)}")
+    return "\n\n".join(parts) or "No run has finished yet."
+
+
+def _difference(item: Verdict) -> str:
+    if item.mean is None:
+        return ""
+    return f"{bound(item.mean, item.quantity)} {interval(item, item.quantity)}".rstrip()
+
+
+def error_tables() -> str:
+    """Every table that compares runs of which some are in no table before it."""
+    runs, found = _runs(), []
+    shown: set[str] = set()
+    for artefact in artefacts().values():
+        rows, cells, columns = _table_rows(artefact, runs)
+        if len(columns) > 1 and not cells <= shown:
+            head = ["data", "network", "blocks", *columns]
+            lines = [[*key, *(row.get(column, "") for column in columns)] for key, row in rows]
+            found.append(f"### {artefact.title}\n\n{markdown_table(head, lines)}")
+            shown |= cells
+    return "\n\n".join(found) or "No run has finished yet."
+
+
+def _table_rows(
+    artefact: Artefact, runs: Cells
+) -> tuple[list[tuple[tuple[str, str, str], dict[str, str]]], set[str], list[str]]:
+    """Rows with the printed values beside ours, what was trained for them, and their columns."""
+    rows: dict[tuple[str, str, str], dict[str, str]] = {}
+    cells = set()
+    for cell in artefact.cells:
+        if ours := _error(cell.setting, runs):
+            experiment = SCALE.experiment(cell.setting)
+            assert experiment is not None
+            cells.add(experiment.cell)
+            key = data_words(experiment.data), network_words(experiment.model), cell.row
+            value = "" if cell.printed is None else f" [{printed(cell.printed)}]"
+            rows.setdefault(key, {})[cell.column] = f"{ours}{value}"
+    filled = {column for row in rows.values() for column in row}
+    return list(rows.items()), cells, [name for name in artefact.columns if name in filled]
