@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from scalednl.lab.records.attention import AttentionRecord
-from scalednl.lab.records.runs import find_runs
+from scalednl.lab.records.runs import find_runs, read_run
 from scalednl.lab.report.attention import find_attention
-from scalednl.lab.report.formatting import data_words, network_words, score_words
+from scalednl.lab.report.formatting import data_words, network_words, percent, score_words
 from scalednl.lab.report.markdown import markdown_table
 from scripts.attention_tables import ablation_rows, grouped, score_rows
-from scripts.result_tables import RUNS
+from scripts.result_tables import AGAIN, RUNS
 
 JUDGED = 0
 """The block that claims about maps are judged on, the one of Figure 1"""
@@ -21,7 +21,20 @@ def attention_section() -> str:
     for one in found:
         places.setdefault((str(one.record.data), one.record.model), []).append(one.record)
     parts = [_place(data, model, records) for (data, model), records in places.items()]
+    parts += [text] if (text := trained_again()) else []
     return "\n\n".join(parts) or "No attention has been recorded yet."
+
+
+def trained_again() -> str:
+    """Which records are those of a second training, in a sentence per run."""
+    runs = find_runs([AGAIN]) if AGAIN.is_dir() else []
+    errors = {run.name: percent(read_run(RUNS / run.name).last_error) for run in runs}
+    return "\n".join(
+        f"- {run.name} was trained again for its attention, because its weights were lost: "
+        f"{percent(run.last_error)} % error instead of {errors[run.name]} %. Its error in every "
+        "other table is that of the first run."
+        for run in runs
+    )
 
 
 def _place(data: str, model: str, records: Sequence[AttentionRecord]) -> str:

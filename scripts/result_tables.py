@@ -27,6 +27,8 @@ from scripts.other_sizes import mean_words
 
 LITE = Path(__file__).parents[1] / "results" / "lite"
 RUNS = LITE / "runs"
+AGAIN = LITE / "again"
+"""Runs trained a second time: the first ones count, but their weights were lost"""
 SCALE = SCALES["lite"]
 
 

@@ -1,6 +1,8 @@
 """Records of finished runs to everything that shows them.
 
 python -m scripts.results collect RUNS   copies the records of finished runs into results/lite/runs
+python -m scripts.results again RUNS     the same into results/lite/again, for runs trained a second
+                                         time; the first ones get their attention if they had none
 python -m scripts.results                writes the report page, docs/results.md, parts of the
                                          README, and docs/the-block.md's costs with their charts
 """
@@ -25,6 +27,7 @@ from scripts.cost_section import busy_records, charts, memory_section, page_sect
 from scripts.other_sizes import sizes_table
 from scripts.parts import with_parts
 from scripts.result_tables import (
+    AGAIN,
     LITE,
     RUNS,
     SCALE,
@@ -52,6 +55,9 @@ def main(arguments: Sequence[str]) -> None:
     """Collect, or write."""
     if arguments[:1] == ["collect"] and len(arguments) == 2:
         print(f"{collect(Path(arguments[1]), RUNS)} runs collected into {RUNS.relative_to(ROOT)}")
+    elif arguments[:1] == ["again"] and len(arguments) == 2:
+        collect(Path(arguments[1]), AGAIN)
+        print(f"attention of {lend_attention(AGAIN, RUNS)} runs trained again")
     elif arguments:
         sys.exit(__doc__)
     write_report([RUNS], LITE / "report.html", [BENCH])
@@ -87,6 +93,18 @@ def _copy_scores(path: Path, folder: Path) -> None:
     if record is not None:
         (folder / "attention").mkdir(exist_ok=True)
         write_attention(folder / "attention", without_pictures(record))
+
+
+def lend_attention(again: Path, runs: Path) -> int:
+    """Give runs without a record of attention that of the same training, done a second time."""
+    count = 0
+    for path in sorted(again.iterdir()):
+        record, target = read_attention(path / "attention"), runs / path.name / "attention"
+        if record is not None and target.parent.is_dir() and not target.exists():
+            target.mkdir()
+            write_attention(target, record)
+            count += 1
+    return count
 
 
 def parts(page: str) -> dict[str, str]:

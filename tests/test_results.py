@@ -1,18 +1,21 @@
 """The pages about results are those of the records."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+from scalednl.lab.records.attention import read_attention
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.records.runs import read_run
 from scripts.parts import with_parts
-from scripts.result_tables import RUNS
-from scripts.results import PAGES, RECORDS, collect, figures, parts
+from scripts.result_tables import AGAIN, RUNS
+from scripts.results import PAGES, RECORDS, collect, figures, lend_attention, parts
 from tests.lab.training.builders import SETTINGS, small
 
 RECORDED = sorted(RUNS.iterdir()) if RUNS.is_dir() else []
+WITH_ATTENTION = [path for path in RECORDED if (path / "attention").is_dir()]
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -38,6 +41,33 @@ def test_a_record_has_its_origin_and_predictions(path: Path) -> None:
         assert RunFolder(path).read_predictions() is not None
     for name in ("config.json", "result.json"):
         assert '"/' not in (path / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", WITH_ATTENTION, ids=lambda path: path.name)
+def test_a_record_of_attention_belongs_to_its_run(path: Path) -> None:
+    """With unchanged maps the network has the run's error, or that of its second training."""
+    record = read_attention(path / "attention")
+    assert record is not None
+    assert record.ablations is not None
+    again = AGAIN / path.name
+    run = read_run(again if again.is_dir() else path)
+    assert (record.seed, record.ablations.images) == (run.seed, run.setup.test_images)
+    assert record.ablations.error_pct["unchanged"] == run.last_error
+
+
+def test_a_second_training_lends_its_attention(tmp_path: Path) -> None:
+    """Only to the run of its name, and only where that has none."""
+    (source,) = WITH_ATTENTION[:1]
+    again, runs = tmp_path / "again", tmp_path / "runs"
+    for folder in (again / "one", again / "two", runs / "two"):
+        shutil.copytree(source / "attention", folder / "attention")
+    (runs / "one").mkdir(parents=True)
+    kept = runs / "two" / "attention" / "attention.json"
+    kept.write_text("{}")
+    assert lend_attention(again, runs) == 1
+    assert read_attention(runs / "one" / "attention") == read_attention(source / "attention")
+    assert kept.read_text() == "{}"
+    assert lend_attention(again, runs) == 0
 
 
 def test_collecting_takes_what_has_ended(tmp_path: Path) -> None:

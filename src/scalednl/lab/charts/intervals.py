@@ -16,8 +16,8 @@ from scalednl.lab.charts.svg import (
     text,
 )
 
-_TOP, _BOTTOM, _GAP, _NAMES, _PLOT, _WORDS = 52, 26, 12, 420, 290, 170
-_LEFT = 12
+_TOP, _BOTTOM, _GAP = 52.0, 26.0, 12.0
+_LEFT, _NAMES, _PLOT, _WORDS = 12.0, 420.0, 290.0, 170.0
 
 
 @dataclass(frozen=True)
