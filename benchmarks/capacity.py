@@ -75,11 +75,12 @@ def make_maps(task: Task, pairs: int, count: int, source: Generator) -> Maps:
     keys = torch.rand(count, task.keys, generator=source).argsort(1)[:, :pairs]
     values = torch.randint(VALUES, (count, pairs), generator=source)
     places = torch.rand(count, pixels, generator=source).argsort(1)[:, : pairs + 1]
-    x = torch.zeros(count, (VALUES + 1) * task.keys, pixels)
+    # Channels last, which 1x1 convolutions take less time for.
+    x = torch.zeros(count, pixels, (VALUES + 1) * task.keys)
     image = torch.arange(count)
-    x[image[:, None], keys + task.keys * values, places[:, :pairs]] = 1
-    x[image, VALUES * task.keys + keys[:, 0], places[:, pairs]] = 1
-    return Maps(x.unflatten(2, (task.side, task.side)), places[:, pairs], values[:, 0])
+    x[image[:, None], places[:, :pairs], keys + task.keys * values] = 1
+    x[image, places[:, pairs], VALUES * task.keys + keys[:, 0]] = 1
+    return Maps(x.mT.unflatten(2, (task.side, task.side)), places[:, pairs], values[:, 0])
 
 
 class RecallNetwork(nn.Module):
@@ -114,7 +115,7 @@ def train(task: Task, cell: Cell) -> CapacityRun:
     start = time.process_time()
     torch.manual_seed(derive_seed(cell.seed, "capacity", "init"))
     source = Generator().manual_seed(derive_seed(cell.seed, "capacity", "maps"))
-    network = RecallNetwork(task, cell)
+    network = RecallNetwork(task, cell).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimizer = torch.optim.Adam(network.parameters(), task.lr)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, task.lr, task.steps)
     losses = []
