@@ -136,7 +136,7 @@ def _names(runs: Sequence[Record], values: Callable[[Record], Iterable[str]]) ->
 
 def _score(found: Sequence[Record], number: int, score: str) -> str:
     blocks = [record.blocks[number] for record in found]
-    if score not in blocks[0].scores:
+    if any(score not in block.scores for block in blocks):
         return ""
     trained = [block.scores[score].mean for block in blocks]
     before = [block.untrained[score].mean for block in blocks]

@@ -88,8 +88,8 @@ def decided_list(verdicts: Sequence[Verdict]) -> str:
         f"{sum(item.answer == name for item in verdicts)} *{name}*" for name in ANSWERS
     )
     decided = [
-        f"- **{item.answer}**: {item.says}: {_difference(item)}, n = {item.n}"
-        + (" (main claim)" if item.is_primary else "")
+        f"- **{item.answer}**: {item.says}: {_difference(item)}, n = {item.n}, {place(item)}"
+        + (" (main claim)" if item.is_primary else " (descriptive, not corrected)")
         for item in sorted(verdicts, key=lambda item: not item.is_primary)
         if item.answer != OPEN and item.mean is not None
     ]

@@ -88,11 +88,11 @@ def collect(source: Path, target: Path) -> int:
 
 
 def _copy_scores(path: Path, folder: Path) -> None:
-    """The scores of a run's attention, without its pictures and vectors."""
-    record = read_attention(RunFolder(path).attention)
-    if record is not None:
-        (folder / "attention").mkdir(exist_ok=True)
-        write_attention(folder / "attention", without_pictures(record))
+    """The scores of a run's attention, without its pictures and vectors, if they are new."""
+    record, target = read_attention(RunFolder(path).attention), folder / "attention"
+    if record is not None and read_attention(target) != (record := without_pictures(record)):
+        target.mkdir(exist_ok=True)
+        write_attention(target, record)
 
 
 def lend_attention(again: Path, runs: Path) -> int:

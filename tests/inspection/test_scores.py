@@ -57,11 +57,13 @@ def _brute_force(a: Tensor, theta: Tensor, phi: Tensor, softmax: bool) -> dict[s
     cosine = torch.cosine_similarity(middle, theta.mean(0, keepdim=True))
     directions = theta / theta.norm(dim=1, keepdim=True)
     squares = torch.linalg.svdvals(a).square()
+    longest = middle.norm(dim=1).argsort()[-max(1, keys // 100) :]
     found = {
         "key_share": _vertical(theta @ phi.T),
         "vertical_share": _vertical(a),
         "length_rank": _spearman(unary, middle.norm(dim=1)),
         "cosine_rank": _spearman(unary, cosine),
+        "long_keys_share": centred[:, longest].square().sum() / centred.square().sum(),
         "query_angles": 1 - directions.mean(0).norm(),
         "query_dependence": torch.stack(apart).mean(),
         "rank_one_energy": squares[0] / squares.sum(),
@@ -99,6 +101,26 @@ def test_the_fast_ways_agree_with_the_complete_map(
         assert found.keys() == truth.keys()
         for name, value in truth.items():
             assert abs(found[name][index] - value) <= tolerance * max(1, abs(value)), name
+
+
+@pytest.mark.parametrize("softmax", [True, False])
+def test_few_long_keys_are_noticed(softmax: bool) -> None:
+    """Long keys of all directions take nearly all attention: ranks do not see it, the share does.
+
+    Keys of equal lengths have the share of two keys in 256.
+    """
+    torch.manual_seed(0)
+    theta = torch.randn(1, 256, 8, dtype=torch.float64) + 2
+    directions = torch.nn.functional.normalize(torch.randn(1, 256, 8, dtype=torch.float64), dim=-1)
+    found = {}
+    for name, length in (("equal", 1.0), ("long", 30.0)):
+        phi = directions.clone()
+        phi[:, :2] *= length
+        maps = Factors(theta, phi, torch.ones(1, dtype=torch.float64), softmax)
+        found[name] = {key: float(value) for key, value in score_maps(maps).items()}
+    assert abs(found["long"]["length_rank"]) < 0.2
+    assert found["long"]["long_keys_share"] > 0.8
+    assert found["equal"]["long_keys_share"] < 0.05
 
 
 def test_equal_embeddings_have_equal_key_shares() -> None:

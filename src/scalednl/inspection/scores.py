@@ -17,7 +17,7 @@ from scalednl.inspection.singular import iterated, rank_one
 CONSTANT = 1e-6
 """Standard deviation, relative to the size of the numbers, below which they count as equal"""
 TOP_SHARE = 100
-"""`top_keys_share` counts one key in so many"""
+"""`top_keys_share` and `long_keys_share` count one key in so many, and at least one"""
 
 Score = Float[Tensor, "*maps"]
 PerKey = Float[Tensor, "*maps keys"]
@@ -44,7 +44,7 @@ def score_maps(maps: Factors) -> dict[str, Score]:
     if maps.is_product:
         length, cosine = unary_ranks(maps)
         scores = {"key_share": share, **scores, "length_rank": length, "cosine_rank": cosine}
-        scores["query_angles"] = query_angles(maps)
+        scores |= {"long_keys_share": long_keys_share(maps), "query_angles": query_angles(maps)}
     scores |= of_map
     return {name: torch.where(finite, score, torch.nan) for name, score in scores.items()}
 
@@ -95,6 +95,35 @@ def unary_ranks(maps: Factors) -> tuple[Score, Score]:
         for other, scale in ((lengths, size), (cosines, 1))
     ]
     return ranks[0], ranks[1]
+
+
+def long_keys_share(maps: Factors) -> Score:
+    """How much of what differs between keys is in the few longest ones, 1 in 100.
+
+    With B_ij = A_ij - mean_j(A_ij), the sum of B_ij^2 over the keys with the largest
+    |phi_j - mean(phi)|, over the sum for all keys. 0 where A has equal rows of equal numbers.
+    """
+    if maps.softmax:
+        parts = [_long_share(group.phi, _softmax_energy(group)) for group in maps.groups()]
+        return torch.cat(parts).reshape(maps.factor.shape)
+    wide = maps.double()
+    theta = wide.theta * wide.factor[..., None, None]
+    centred = wide.phi - wide.phi.mean(-2, keepdim=True)
+    energy = ((centred @ (theta.mT @ theta)) * centred).sum(-1).clamp(min=0)
+    return _long_share(wide.phi, energy)
+
+
+def _softmax_energy(maps: Factors) -> PerKey:
+    a = maps.complete()
+    return (a - 1 / a.shape[-1]).square().sum(-2, dtype=torch.float64)
+
+
+def _long_share(phi: Float[Tensor, "*maps keys seen"], energy: PerKey) -> Score:
+    wide = phi.double()
+    lengths = (wide - wide.mean(-2, keepdim=True)).norm(dim=-1)
+    longest = lengths.topk(max(1, lengths.shape[-1] // TOP_SHARE)).indices
+    total = energy.sum(-1)
+    return _share(energy.gather(-1, longest).sum(-1), total, torch.zeros_like(total))
 
 
 def query_angles(maps: Factors) -> Score:

@@ -19,6 +19,7 @@ from tests.lab.attention.builders import decode_rows, made_run
 
 SCORES = {
     *("key_share", "vertical_share", "length_rank", "cosine_rank", "query_angles"),
+    "long_keys_share",
     *("query_dependence", "rank_one_energy", "kept_by_magnitude", "kept_by_direction"),
 }
 

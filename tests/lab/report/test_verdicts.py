@@ -85,7 +85,7 @@ def test_always_waits_for_all_rows(tmp_path: Path, seeds: int) -> None:
         write_contrast(tmp_path, name, 2.0, seeds, row=2)
     found = settled_verdict(tmp_path, name)
     assert found.answer == OPEN
-    assert "2 of 3 rows have enough seeds" in found.why
+    assert "2 of 3 data sets or networks have enough seeds" in found.why
 
 
 def test_a_row_without_spread_is_not_passed_over(tmp_path: Path) -> None:
@@ -118,8 +118,21 @@ def test_a_part_of_the_rows_is_named_as_one(tmp_path: Path) -> None:
     rows = len(find_claim(name).distinct_rows(SCALES["lite"]))
     for row in range(rows):
         write_contrast(tmp_path, name, 2.0, 6, row=row)
-        part = f"{row + 1} of {rows} rows" if row + 1 < rows else f"{rows} rows"
-        assert f" over 6 seeds, {part}; judged" in verdict_on(tmp_path, name).why
+        part = f"{row + 1} of {rows}" if row + 1 < rows else str(rows)
+        assert f" over 6 seeds on {part} data sets or networks; " in verdict_on(tmp_path, name).why
+
+
+def test_signs_are_told_for_one_row(tmp_path: Path) -> None:
+    """From 6 seeds on, where a single row is judged: 2 of 64 outcomes are as extreme."""
+    name = "scaled-beats-softmax"
+    write_contrast(tmp_path, name, 2.0, 4)
+    assert "sign flip" not in verdict_on(tmp_path, name).why
+    write_contrast(tmp_path, name, 2.0, 6)
+    assert f"; sign flip p = {2 / 64:.2g}; judged" in verdict_on(tmp_path, name).why
+    write_contrast(tmp_path, name, 2.0, 6, row=1)
+    assert "sign flip" not in verdict_on(tmp_path, name).why
+    write_contrast(tmp_path, "magnitudes-are-comparable", 0.0, 6)
+    assert "sign flip" not in verdict_on(tmp_path, "magnitudes-are-comparable").why
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 LOOK_LEVELS = (0.017, 0.010, 0.009, 0.0075)
-"""p at each of four looks that keeps the chance of a false alarm at 5 % over all of them, in claims
-of 1, 2, 3 and 4 rows: rows reach their looks one after the other, and each step is another look"""
+"""p at each of four looks that keeps the chance of a false alarm at about 5 % over all of them, in
+claims of 1, 2, 3 and 4 rows: rows reach their looks one after the other, in the order of the plan,
+and each step is another look"""
 FIXED_LEVEL = 0.05
 """p where the number of seeds is fixed beforehand"""
 POWER = 0.8

@@ -26,8 +26,8 @@ LONGEST = 1000
 """Characters that are shown of a text"""
 GROUPS = (
     "Main claims of the paper, corrected for their number",
-    "Other claims of the paper, each by itself",
-    "Questions of this project",
+    "Other claims and contrasts of the paper's tables, not corrected",
+    "Questions of this project, not corrected",
     "Cost, from benchmarks",
 )
 NETWORK_WORDS = {ours: paper for paper, ours in NETWORKS.items()}
@@ -136,7 +136,7 @@ def needed(item: Verdict) -> str:
     more = item.more
     if item.answer != OPEN or more is None:
         return ""
-    unit = " points" if item.quantity == "error" else ""
+    unit = (" point" if item.margin == 1 else " points") if item.quantity == "error" else ""
     margin = f"{item.margin:.3g}{unit}" if item.margin else "a difference that matters"
     wanted = "if none of them diverges" if item.kind == "often" else f"to see {margin}"
     found = (

@@ -36,6 +36,9 @@ from scalednl.lab.stats import (
     summarise,
 )
 
+PLACES = "data sets or networks"
+"""What the rows of a claim differ in"""
+
 
 @dataclass(frozen=True)
 class RowVerdict(RowValues):
@@ -225,10 +228,14 @@ def _why(verdict: Verdict, usable: int, possible: int) -> str:
     """What the answer rests on."""
     assert verdict.p is not None
     if verdict.kind == "always" and verdict.answer == OPEN and usable < possible:
-        return f"{usable} of {possible} rows have enough seeds"
-    rows = f", {usable} of {possible} rows" if usable < possible else f", {usable} rows"
-    over = counted(verdict.n, "seed") + (rows if possible > 1 else "")
-    return f"p = {verdict.p:.2g} {_null(verdict)} over {over}; judged at {verdict.level:g}"
+        return f"{usable} of {possible} {PLACES} have enough seeds"
+    places = f"{usable} of {possible}" if usable < possible else str(usable)
+    over = counted(verdict.n, "seed") + (f" on {places} {PLACES}" if possible > 1 else "")
+    judged = [row.sign_flip_p for row in verdict.rows if row.n]
+    # Of no difference, in one row: nothing of the kind for a margin, or for several rows.
+    has_signs = verdict.kind in ("better", "robust") and len(judged) == 1 and judged[0] is not None
+    signs = f"; sign flip p = {judged[0]:.2g}" if has_signs else ""
+    return f"p = {verdict.p:.2g} {_null(verdict)} over {over}{signs}; judged at {verdict.level:g}"
 
 
 def _null(verdict: Verdict) -> str:
