@@ -112,3 +112,19 @@ def test_too_little_is_open_with_the_reason(
     assert why in found.why
     assert found.more is not None
     assert found.more.for_margin is not None
+
+
+def test_seeds_after_a_missing_one_are_there(tmp_path: Path) -> None:
+    """With seed 0 missing, the others need not be trained again: only it and what is beyond."""
+    name = "softmax-needs-small-init"
+    _, experiments = next(iter(find_claim(name).at(SCALES["lite"])))
+    for experiment, error in zip(experiments, (40.0, 33.0), strict=True):
+        write_cell(tmp_path, experiment, [error, error + 1, error + 2], first_seed=1)
+    found = settled_verdict(tmp_path, name)
+    assert found.answer == OPEN
+    assert found.more is not None
+    assert found.more.n == 3
+    assert found.more.for_margin is not None
+    seeds = found.more.for_margin.seeds
+    assert seeds is not None
+    assert found.more.for_margin.more(found.more.n) == seeds - 3

@@ -40,7 +40,8 @@ def what_settles(
 
     The deviation is taken at its upper 80 % limit; before there are seeds, it is assumed.
     """
-    n = min(row.available for row in rows)
+    # Seeds after a missing one count: it is the missing one that must be trained.
+    n = min(row.available + row.beyond for row in rows)
     experiments = {one.cell: one for row in rows for one in row.experiments}
     hours = sum(seconds(one) for one in experiments.values()) / 3600
     if claim.kind == "often":
