@@ -1,5 +1,6 @@
 """Threads and memory of this machine."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from scalednl.errors import UsageError
 from scalednl.lab import machine
-from scalednl.lab.machine import check_threads, current_bytes, peak_bytes
+from scalednl.lab.machine import AUTOGROUP, check_threads, current_bytes, peak_bytes
 
 CHILD = "from scalednl.lab.machine import peak_bytes; print(peak_bytes('cpu'))"
 
@@ -20,6 +21,19 @@ def test_threads_are_limited_to_what_the_machine_can_use() -> None:
     for threads in (0, 100_000):
         with pytest.raises(UsageError, match=f"--threads must be 1 to .* got {threads}$"):
             check_threads(threads)
+
+
+def test_a_session_keeps_its_niceness() -> None:
+    """What begins a session of its own shares the processor as politely as its parent."""
+    if not AUTOGROUP.is_file():
+        pytest.skip(f"{AUTOGROUP} is missing: Linux with CONFIG_SCHED_AUTOGROUP has it")
+    code = (
+        "from scalednl.lab.machine import AUTOGROUP, keep_niceness; first = AUTOGROUP.read_text(); "
+        "keep_niceness(); print(first.split()[-1], AUTOGROUP.read_text().split()[-1])"
+    )
+    command = ["nice", "-n", "7", sys.executable, "-c", code]
+    found = subprocess.run(command, capture_output=True, text=True, start_new_session=True)
+    assert found.stdout.split() == ["0", str(min(19, os.nice(0) + 7))], found.stderr
 
 
 def test_the_peak_of_a_started_process_is_its_own() -> None:

@@ -2,11 +2,14 @@
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from scalednl.errors import UsageError
 
 STATUS = Path("/proc/self/status")
+AUTOGROUP = Path("/proc/self/autogroup")
+"""Linux: the scheduling group of the session, and its niceness"""
 TASKS = Path("/proc/self/task")
 """A folder per thread of this process, where there is Linux"""
 
@@ -30,6 +33,18 @@ def use_threads(threads: int | None) -> None:
         import torch
 
         torch.set_num_threads(threads)
+
+
+def keep_niceness() -> None:
+    """Give the niceness of this process to the scheduling group of its session.
+
+    Linux shares the processor between sessions first (autogroup), so that a low priority counts
+    only within one: a process that begins a session would have lost what `nice` gave it.
+    """
+    if AUTOGROUP.is_file() and (niceness := os.nice(0)) > 0:
+        # Without the right to it, or with no room for another change now, the group stays as it is.
+        with suppress(OSError):
+            AUTOGROUP.write_text(str(niceness))
 
 
 def peak_bytes(device: str) -> int | None:

@@ -1,16 +1,19 @@
 """Runs in processes on this machine: failed, killed, interrupted, shared."""
 
+import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from scalednl.lab.machine import AUTOGROUP
 from scalednl.lab.records.failure import log_tail, read_failure
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.sweep.engine_local import LocalEngine, _environment
@@ -129,10 +132,9 @@ sys.exit(summary.exit_code)
 """
 
 
-def _program(out: Path, *names: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(out), *names], stdout=subprocess.PIPE, text=True
-    )
+def _program(out: Path, *names: str, before: Sequence[str] = ()) -> "subprocess.Popen[str]":
+    command = [*before, sys.executable, "-c", PROGRAM, str(out), *names]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
 def _pids(out: Path, count: int) -> list[int]:
@@ -151,6 +153,18 @@ def _gone(pids: list[int]) -> bool:
             return True
         time.sleep(0.05)
     return False
+
+
+def test_workers_are_as_nice_as_their_sweep(tmp_path: Path) -> None:
+    """`nice` before the command counts for workers too, which are sessions of their own."""
+    if not AUTOGROUP.is_file():
+        pytest.skip(f"{AUTOGROUP} is missing: Linux with CONFIG_SCHED_AUTOGROUP has it")
+    with _program(tmp_path, "a-long", before=("nice", "-n", "7")) as process:
+        (pid,) = _pids(tmp_path, 1)
+        group = Path(f"/proc/{pid}/autogroup").read_text()
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+    assert group.split()[-1] == str(min(19, os.nice(0) + 7))
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

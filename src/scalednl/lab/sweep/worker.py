@@ -22,6 +22,7 @@ from scalednl.errors import CommandError, UsageError
 from scalednl.lab.config import Experiment, RunSettings
 from scalednl.lab.console import open_standard_streams
 from scalednl.lab.heartbeat import NAME, beating
+from scalednl.lab.machine import keep_niceness
 from scalednl.lab.records.run import BusyError, RunFolder
 from scalednl.lab.sweep.plan import PlannedRun
 from scalednl.lab.user_code import load_code, loaded_files
@@ -154,6 +155,7 @@ def attempt(job: Job, work: Callable[[Job], Attempt] = train) -> Attempt:
 def main(work: Callable[[Job], Attempt] = train) -> None:
     """Work on one job from standard input."""
     open_standard_streams()
+    keep_niceness()
     job = Job(**json.loads(sys.stdin.readline()))
     threading.Thread(target=_stop_with_parent, daemon=True).start()
     answer = os.dup(1)
