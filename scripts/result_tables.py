@@ -88,37 +88,38 @@ def decided_list(verdicts: Sequence[Verdict]) -> str:
         f"{sum(item.answer == name for item in verdicts)} *{name}*" for name in ANSWERS
     )
     decided = [
-        f"- **{item.answer}**: {item.says}: {_difference(item)}, n = {item.n}, {place(item)}"
-        + (" (main claim)" if item.is_primary else " (descriptive, not corrected)")
+        _answered(item) + (" (main claim)" if item.is_primary else " (descriptive, not corrected)")
         for item in sorted(verdicts, key=lambda item: not item.is_primary)
-        if item.answer != OPEN and item.mean is not None
+        if item.answer != OPEN
     ]
     return "\n".join([f"{len(verdicts)} claims: {counts}.", "", *decided]).rstrip()
 
 
-def verdict_tables(verdicts: Sequence[Verdict]) -> str:
-    """A table per group of claims, and for each claim what it rests on."""
+def verdict_lists(verdicts: Sequence[Verdict]) -> str:
+    """A list per group of claims, with what each verdict rests on and what would settle it."""
     parts = []
     for title, group in claim_groups(verdicts):
-        rows = [
-            [
-                item.says,
-                f"**{item.answer}**",
-                _difference(item),
-                f"{item.n} ({place(item)})" if item.n else "",
-                ". ".join(text for text in (item.why, needed(item)) if text),
-            ]
+        lines = [
+            " ".join(map(_sentence, (_answered(item), item.why, needed(item)))).rstrip()
             for item in group
         ]
-        head = ["claim", "verdict", "difference", "n", "why"]
-        parts.append(f"### {title}\n\n{markdown_table(head, rows)}")
+        parts.append("\n".join([f"### {title}", "", *lines]))
     return "\n\n".join(parts) or "No run has finished yet."
 
 
-def _difference(item: Verdict) -> str:
+def _sentence(text: str) -> str:
+    """With a capital, unless it begins with a symbol, and a full stop."""
+    first = text[:1] if text.startswith("p =") else text[:1].upper()
+    return f"{first}{text[1:].rstrip('.')}." if text else ""
+
+
+def _answered(item: Verdict) -> str:
+    """The answer, the claim, and the difference with its place, if one was judged."""
+    words = f"- **{item.answer}**: {item.says}"
     if item.mean is None:
-        return ""
-    return f"{bound(item.mean, item.quantity)} {interval(item, item.quantity)}".rstrip()
+        return words
+    numbers = f"{bound(item.mean, item.quantity)} {interval(item, item.quantity)}".rstrip()
+    return f"{words}: {numbers}, n = {item.n}, {place(item)}"
 
 
 def error_tables() -> str:

@@ -35,7 +35,7 @@ from scripts.result_tables import (
     error_tables,
     first_table,
     lines_table,
-    verdict_tables,
+    verdict_lists,
 )
 from scripts.weights import weights_table
 
@@ -119,7 +119,7 @@ def parts(page: str) -> dict[str, str]:
     return {
         "decided": decided_list(verdicts),
         "lines": lines_table(),
-        "verdicts": verdict_tables(verdicts),
+        "verdicts": verdict_lists(verdicts),
         "tables": error_tables(),
         "attention": attention_section(),
         "sizes": sizes_table(),

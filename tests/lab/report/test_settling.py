@@ -67,7 +67,7 @@ def test_main_claims_are_corrected_for_their_number(tmp_path: Path) -> None:
     assert main.p is not None
     assert main.p_corrected == pytest.approx(family * main.p)
     assert main.answer == OPEN
-    assert "holds by itself, but not after correction" in main.why
+    assert "holds by itself, open after correction" in main.why
     assert (other.answer, other.p_corrected) == (HOLDS, None)
     settled = settled_verdict(tmp_path, "scaled-beats-softmax")
     assert settled.more is not None

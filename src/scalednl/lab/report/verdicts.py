@@ -304,7 +304,7 @@ def _with_correction(verdict: Verdict, ratio: float, adjusted: float, family: in
     if verdict.answer == OPEN or adjusted < 1:
         return verdict
     why = (
-        f"{verdict.answer} by itself, but not after correction for {family} claims "
-        f"(p = {p:.2g}); {verdict.why}"
+        f"{verdict.answer} by itself, open after correction for {family} claims (p = {p:.2g}); "
+        f"{verdict.why}"
     )
     return replace(verdict, answer=OPEN, why=why)
