@@ -44,7 +44,11 @@ def score_maps(maps: Factors) -> dict[str, Score]:
     if maps.is_product:
         length, cosine = unary_ranks(maps)
         scores = {"key_share": share, **scores, "length_rank": length, "cosine_rank": cosine}
-        scores |= {"long_keys_share": long_keys_share(maps), "query_angles": query_angles(maps)}
+        scores["long_keys_share"] = of_map.pop("long_keys_share")
+        scores["query_angles"] = query_angles(maps)
+    else:
+        # phi are no keys here, and have no lengths.
+        del of_map["long_keys_share"]
     scores |= of_map
     return {name: torch.where(finite, score, torch.nan) for name, score in scores.items()}
 
@@ -97,30 +101,18 @@ def unary_ranks(maps: Factors) -> tuple[Score, Score]:
     return ranks[0], ranks[1]
 
 
-def long_keys_share(maps: Factors) -> Score:
-    """How much of what differs between keys is in the few longest ones, 1 in 100.
-
-    With B_ij = A_ij - mean_j(A_ij), the sum of B_ij^2 over the keys with the largest
-    |phi_j - mean(phi)|, over the sum for all keys. 0 where A has equal rows of equal numbers.
-    """
-    if maps.softmax:
-        parts = [_long_share(group.phi, _softmax_energy(group)) for group in maps.groups()]
-        return torch.cat(parts).reshape(maps.factor.shape)
-    wide = maps.double()
-    theta = wide.theta * wide.factor[..., None, None]
-    centred = wide.phi - wide.phi.mean(-2, keepdim=True)
-    energy = ((centred @ (theta.mT @ theta)) * centred).sum(-1).clamp(min=0)
-    return _long_share(wide.phi, energy)
-
-
-def _softmax_energy(maps: Factors) -> PerKey:
-    a = maps.complete()
-    return (a - 1 / a.shape[-1]).square().sum(-2, dtype=torch.float64)
-
-
-def _long_share(phi: Float[Tensor, "*maps keys seen"], energy: PerKey) -> Score:
+def key_lengths(phi: Float[Tensor, "*maps keys seen"]) -> PerKey:
+    """|phi_j - mean(phi)|: softmax does not see what all keys share."""
     wide = phi.double()
-    lengths = (wide - wide.mean(-2, keepdim=True)).norm(dim=-1)
+    return (wide - wide.mean(-2, keepdim=True)).norm(dim=-1)
+
+
+def long_keys_share(lengths: PerKey, energy: PerKey) -> Score:
+    """How much of what differs between keys is in the longest ones, 1 in 100.
+
+    The energy of key j is the sum over queries of B_ij^2, B_ij = A_ij - mean_j(A_ij). 0 where no
+    key differs from another.
+    """
     longest = lengths.topk(max(1, lengths.shape[-1] // TOP_SHARE)).indices
     total = energy.sum(-1)
     return _share(energy.gather(-1, longest).sum(-1), total, torch.zeros_like(total))
@@ -156,24 +148,29 @@ def _linear_scores(maps: Factors, share: Score) -> dict[str, Score]:
     present = square > CONSTANT**2 * size
     units = torch.where(present, theta / torch.where(present, square, 1).sqrt(), 0)
     total = (units.sum(-2, keepdim=True) @ centred.mT).squeeze(-2)
+    energy = ((centred @ (theta.mT @ theta)) * centred).sum(-1).clamp(min=0)
     return {
         "vertical_share": share,
+        "long_keys_share": long_keys_share(key_lengths(phi), energy),
         "query_dependence": _dependence(total, present.sum((-2, -1))),
         "rank_one_energy": rank_one(wide.as_product()).energy,
     }
 
 
 def _softmax_scores(maps: Factors) -> dict[str, Score]:
-    parts = [_of_softmax_maps(group.complete()) for group in maps.groups()]
+    parts = [_of_softmax_maps(group.complete(), group.phi) for group in maps.groups()]
     return {
         name: torch.cat([p[name] for p in parts]).reshape(maps.factor.shape) for name in parts[0]
     }
 
 
-def _of_softmax_maps(a: Float[Tensor, "maps queries keys"]) -> dict[str, Float[Tensor, "maps"]]:
+def _of_softmax_maps(
+    a: Float[Tensor, "maps queries keys"], phi: Float[Tensor, "maps keys seen"]
+) -> dict[str, Float[Tensor, "maps"]]:
     """Of maps whose rows sum to 1, so that they have no main effect of the query.
 
     - `vertical_share`: Var_j(mean_i A_ij) / Var_ij(A_ij).
+    - `long_keys_share`: as `long_keys_share` defines it, with mean_j(A_ij) = 1 / keys.
     - `top_keys_share`: the largest column sums, 1 key in 100 and at least one, over all attention.
     - `effective_keys`: mean over queries of exp(-sum_j A_ij ln A_ij); the share is that over keys.
     """
@@ -192,6 +189,7 @@ def _of_softmax_maps(a: Float[Tensor, "maps queries keys"]) -> dict[str, Float[T
     floor = torch.full_like(variance, (CONSTANT / keys) ** 2)
     return {
         "vertical_share": _share(columns.var(-1, correction=0), variance, floor),
+        "long_keys_share": long_keys_share(key_lengths(phi), squares.sum(-2, dtype=torch.float64)),
         "query_dependence": _dependence(total, present.sum((-2, -1))),
         "rank_one_energy": iterated(a).energy.double(),
         "top_keys_share": top,
