@@ -36,12 +36,16 @@ def _runs() -> Cells:
     return by_cell(find_runs([RUNS]) if RUNS.is_dir() else [])
 
 
-def _error(setting: PaperSetting, runs: Cells) -> str:
-    """Mean ± standard deviation (n), or nothing."""
+def errors_of(setting: PaperSetting, runs: Cells) -> list[float]:
+    """Test errors of the runs of a setting that count."""
     experiment = SCALE.experiment(setting)
     members = [] if experiment is None else runs.get(experiment.cell, ())
-    errors = [value for run in members if run.counts and (value := run.last_error) is not None]
-    return mean_words(errors)
+    return [value for run in members if run.counts and (value := run.last_error) is not None]
+
+
+def _error(setting: PaperSetting, runs: Cells) -> str:
+    """Mean ± standard deviation (n), or nothing."""
+    return mean_words(errors_of(setting, runs))
 
 
 def first_table() -> str:

@@ -3,14 +3,16 @@
 import json
 import shutil
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
+from scalednl.lab.paper.grids import paper_setting
 from scalednl.lab.records.attention import read_attention
 from scalednl.lab.records.run import RunFolder
-from scalednl.lab.records.runs import read_run
+from scalednl.lab.records.runs import by_cell, find_runs, read_run
 from scripts.parts import with_parts
-from scripts.result_tables import AGAIN, RUNS
+from scripts.result_tables import AGAIN, RUNS, errors_of
 from scripts.results import PAGES, RECORDS, collect, figures, lend_attention, parts
 from tests.lab.training.builders import SETTINGS, small
 
@@ -29,6 +31,60 @@ def test_figures_show_the_records() -> None:
     """The figures of docs/results.md are what `make results` draws from the records."""
     for path, figure in figures().items():
         assert path.read_text(encoding="utf-8") == figure, "run `make results`"
+
+
+def test_blocks_are_no_gain_at_this_size() -> None:
+    """README and results page: every kind of block has a higher mean error than none."""
+    cells = by_cell(find_runs([RUNS]))
+    alone = paper_setting("cifar10", attention="plain")
+    position = paper_setting("cifar10", attention="plain", position=True)
+    none = [fmean(errors_of(setting, cells)) for setting in (alone, position)]
+    means = {
+        cell: fmean(run.last_error for run in runs if run.last_error is not None)
+        for cell, runs in cells.items()
+        if runs[0].experiment is not None
+        and (runs[0].experiment.data, runs[0].experiment.model) == ("cifar10", "preresnet20")
+        and runs[0].experiment.blocks
+        and runs[0].experiment.block.norm_init == 1
+    }
+    assert len(means) >= 12
+    assert min(means.values()) > max(none), "change README.md and docs/results.md"
+
+
+def test_what_the_page_says_of_attention() -> None:
+    """The ranges and counts in the list below the tables of attention are those of the records."""
+    gains: dict[str, dict[str, list[float]]] = {"softmax": {}, "scaled": {}}
+    narrowed = 0
+    for path in WITH_ATTENTION:
+        record = read_attention(path / "attention")
+        assert record is not None
+        assert record.ablations is not None
+        first, errors = record.blocks[0], record.ablations.error_pct
+        for name, error in errors.items():
+            gains[first.attention].setdefault(name, []).append(error - errors["unchanged"])
+        change = {
+            name: first.scores[name].mean - first.untrained[name].mean
+            for name in ("key_share", "query_angles")
+        }
+        narrowed += change["key_share"] > 0 > change["query_angles"]
+    assert (narrowed, len(WITH_ATTENTION)) == (11, 12)
+    softmax, scaled = gains["softmax"], gains["scaled"]
+    assert max(softmax["column_mean"]) <= 2
+    for name, low, high in (("pair", 9, 28), ("uniform", 11, 28)):
+        assert (round(min(softmax[name])), round(max(softmax[name]))) == (low, high)
+    assert (round(min(scaled["uniform"])), round(max(scaled["uniform"]))) == (1, 6)
+    assert max(scaled["rank_one"]) < 1
+
+
+def test_what_the_page_says_of_rounding() -> None:
+    """Errors of runs trained again, and the number of records without a model of processor."""
+    page = PAGES["docs"].read_text(encoding="utf-8")
+    pairs = [(read_run(path), read_run(RUNS / path.name)) for path in sorted(AGAIN.iterdir())]
+    again, first = ([f"{run.last_error:.2f}" for run in runs] for runs in zip(*pairs, strict=True))
+    said = f"{' and '.join(again)} % instead of {' and '.join(first)} %"
+    assert said in " ".join(page.split())
+    nameless = sum("family" not in str(read_run(path).origin.machine) for path in RECORDED)
+    assert f"{nameless} older ones do not" in " ".join(page.split())
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
