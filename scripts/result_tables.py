@@ -29,6 +29,8 @@ LITE = Path(__file__).parents[1] / "results" / "lite"
 RUNS = LITE / "runs"
 AGAIN = LITE / "again"
 """Runs trained a second time: the first ones count, but their weights were lost"""
+REPEATED = LITE / "repeated"
+"""Runs made again with later code on the same model of processor, to compare them bit by bit"""
 SCALE = SCALES["lite"]
 
 

@@ -2,9 +2,11 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
+import numpy as np
 import pytest
 
 from scalednl.lab.paper.grids import paper_setting
@@ -12,7 +14,7 @@ from scalednl.lab.records.attention import read_attention
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.records.runs import by_cell, find_runs, read_run
 from scripts.parts import with_parts
-from scripts.result_tables import AGAIN, RUNS, errors_of
+from scripts.result_tables import AGAIN, REPEATED, RUNS, errors_of
 from scripts.results import PAGES, RECORDS, collect, figures, lend_attention, parts
 from tests.lab.training.builders import SETTINGS, small
 
@@ -109,6 +111,27 @@ def test_a_record_of_attention_belongs_to_its_run(path: Path) -> None:
     run = read_run(again if again.is_dir() else path)
     assert (record.seed, record.ablations.images) == (run.seed, run.setup.test_images)
     assert record.ablations.error_pct["unchanged"] == run.last_error
+
+
+@pytest.mark.parametrize("path", sorted(REPEATED.iterdir()), ids=lambda path: path.name)
+def test_a_repeated_run_has_the_same_bits(path: Path) -> None:
+    """Later code on the same model of processor: losses, errors, predictions and weights."""
+    new, old = read_run(path), read_run(RUNS / path.name)
+    assert new.experiment == old.experiment
+    assert new.origin.commit != old.origin.commit
+    assert new.origin.machine == old.origin.machine
+    first, second = (
+        [replace(epoch, seconds=0, images_per_second=0) for epoch in run.epochs]
+        for run in (new, old)
+    )
+    assert first == second
+    assert new.result is not None
+    assert old.result is not None
+    assert new.result.weights_sha256 == old.result.weights_sha256 is not None
+    predicted, before = (RunFolder(run.path).read_predictions() for run in (new, old))
+    assert predicted is not None
+    assert before is not None
+    assert np.array_equal(predicted, before)
 
 
 def test_a_second_training_lends_its_attention(tmp_path: Path) -> None:
