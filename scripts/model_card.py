@@ -1,5 +1,7 @@
 """The model card of a published network: every number in it comes from the records beside it."""
 
+import shlex
+from dataclasses import replace
 from pathlib import Path
 
 from scalednl.errors import UsageError
@@ -13,6 +15,7 @@ from scalednl.lab.records.runs import RunRecord, read_run
 from scalednl.lab.report.aggregate import describe_block
 from scalednl.lab.report.formatting import data_words, network_words
 from scalednl.lab.report.markdown import markdown_table
+from scalednl.lab.sweep.commands import changed_options
 
 SOURCES = {
     "cifar10": "Krizhevsky, *Learning multiple layers of features from tiny images*, 2009",
@@ -135,7 +138,7 @@ def _training(experiment: Experiment, setup: RunSetup, result: Result) -> list[l
     started = [["started from", f"{experiment.weights}"]] if experiment.finetune else []
     return [
         ["training images", f"{setup.train_images:,}"],
-        ["recipe", _recipe(experiment)],
+        *recipe_rows(experiment),
         ["command", origin.command],
         ["seed", str(experiment.seed)],
         *started,
@@ -150,10 +153,16 @@ def _training(experiment: Experiment, setup: RunSetup, result: Result) -> list[l
     ]
 
 
-def _recipe(experiment: Experiment) -> str:
-    """The recipe and its relation to the paper; the command shows what differs from it."""
+def recipe_rows(experiment: Experiment) -> list[list[str]]:
+    """The recipe and its relation to the paper, and the options that differ from it."""
     known = recipes().get(experiment.recipe)
-    return experiment.recipe if known is None else f"{experiment.recipe}: {describe(known)}"
+    if known is None:
+        return [["recipe", experiment.recipe]]
+    changed = shlex.join(changed_options(replace(experiment, seed=known.seed), known))
+    return [
+        ["recipe", f"{experiment.recipe}: {describe(known)}"],
+        *([["options that differ from the recipe", changed]] if changed else []),
+    ]
 
 
 def _threads(setup: RunSetup) -> str:

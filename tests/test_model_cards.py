@@ -11,6 +11,7 @@ import pytest
 from scalednl.errors import CommandError, UsageError
 from scalednl.files import sha256_of
 from scalednl.lab.data import ImageData
+from scalednl.lab.recipes import recipes
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.training import evaluate as evaluation
 from scalednl.lab.training.run import run
@@ -18,7 +19,7 @@ from scalednl.lab.training.setup import experiment_data
 from scalednl.lab.training.trained import source_experiment, source_model, weights_file
 from scalednl.models import published
 from scalednl.models.foreign_network import config_of
-from scripts.model_card import card, published_run
+from scripts.model_card import card, published_run, recipe_rows
 from scripts.weights import FILES, default_name, main, publish, weights_table
 from tests.lab.training.builders import SETTINGS, small
 from tests.support import call_scalednl
@@ -106,6 +107,17 @@ def test_a_published_run(trained: Path, folder: Path) -> None:
     check_records(place)
     assert [path.name for path in folder.iterdir()] == [place.name]
     assert "| pairs-preresnet8-scaled | PreResNet8 (scaled, 1 block, 4 heads) |" in weights_table()
+
+
+def test_a_card_names_what_differs_from_the_recipe() -> None:
+    """A card has the options of the command that repeats the run; its seed is no such option."""
+    recipe = recipes()["cifar100-preresnet32-scaled-short"]
+    assert [row[0] for row in recipe_rows(replace(recipe, seed=3))] == ["recipe"]
+    block = replace(recipe.block, norm_init=0.0)
+    rows = recipe_rows(replace(recipe, block=block, epochs=12, seed=3))
+    assert rows[1:] == [
+        ["options that differ from the recipe", "--block.norm-init 0.0 --epochs 12"]
+    ]
 
 
 def test_cards_follow_the_records(trained: Path, folder: Path) -> None:

@@ -19,19 +19,19 @@ def train_command(run: PlannedRun, shared: Sequence[str] = ()) -> str:
     usual = recipes().get(run.experiment.recipe)
     if usual is None:
         return shlex.join(["scalednl", "train", str(run.path)])
-    words = [run.experiment.recipe, *_changed(run.experiment, usual), *shared]
+    words = [run.experiment.recipe, *changed_options(run.experiment, usual), *shared]
     if run.experiment.code:
         words += [word for file in loaded_files() for word in ("--code", str(file))]
     return shlex.join(["scalednl", "train", *words, "--out", str(run.path)])
 
 
-def _changed(mine: Any, usual: Any, inside: str = "") -> Iterator[str]:
-    """The options in which a configuration differs from another one of its type."""
+def changed_options(mine: Any, usual: Any, inside: str = "") -> Iterator[str]:
+    """The options of `scalednl train` that make a configuration of another one of its type."""
     for field in fields(mine):
         value, default = getattr(mine, field.name), getattr(usual, field.name)
         name = field.name.replace("_", "-")
         if is_dataclass(value):
-            yield from _changed(value, default, f"{inside}{name}.")
+            yield from changed_options(value, default, f"{inside}{name}.")
         elif value == default:
             continue
         elif field.type is bool:
