@@ -79,16 +79,18 @@ def readme_section() -> str:
     x = {row.method: f"x{row.train_step_ratio:.2f}" for row in table3.rows if row.heads == 4}
     side = {one.method: f"{one.side}x{one.side}" for one in scaling.largest}
     points = [
-        f"One block takes {_figures(row.time_over_associative for row in auto)} of the time, and "
+        f"One block (batch, channels, map: {_joined([row.place for row in auto])}) takes "
+        f"{_figures(row.time_over_associative for row in auto)} of the time, and "
         f"{_figures(row.bytes_kept_over_associative for row in auto)} of the bytes, of the best "
-        f"associative form, and {_figures(_over(orders, 'softmax plain'), 3)} of the time of plain "
-        f"softmax (`scalednl bench orders`).{_limit_words(auto)}",
+        f"associative form, {_figures(_over(orders, 'softmax fused'), 3)} of the time of fused "
+        f"softmax, and {_figures(_over(orders, 'softmax plain'), 3)} of plain softmax (`scalednl "
+        f"bench orders`).{_limit_words(auto)}",
         f"Three blocks of 4 heads cost PreResNet-56 {x['auto']} the time of a training step; "
         f"associative {x['associative']}, fused softmax {x['softmax fused']}, plain softmax "
         f"{x['softmax plain']} (`scalednl bench table3`).",
         f"Within {_gib(scaling)} GiB, a block of 64 channels trains on a map of {side['auto']}; "
-        f"associative {side['associative']}, plain softmax {side['softmax plain']} (`scalednl "
-        "bench scaling`).",
+        f"associative {side['associative']}, plain softmax {side['softmax plain']}, fused softmax "
+        f"{_fused_side(scaling)} (`scalednl bench scaling`).",
     ]
     return "\n\n".join(
         [
@@ -96,8 +98,8 @@ def readme_section() -> str:
             _wrapped(
                 "The products of a non-local block may be multiplied in any order. The block "
                 "computes one C x C matrix per image from `x x^T`, never forms an N x N map, and "
-                f"folds batch norm into it. Measured on {orders.where}, every method compared with "
-                f"the paper's equations before it is timed{_allocator_words(orders)}:"
+                f"can fold batch norm into it. Measured on {orders.where}, every method compared "
+                f"with the paper's equations before it is timed{_allocator_words(orders)}:"
             ),
             "\n".join(_wrapped(point, "- ", "  ") for point in points),
         ]
@@ -183,8 +185,11 @@ def _over(record: OrdersRecord, method: str) -> list[float]:
 
 
 def _figures(values: Iterable[float], digits: int = 2) -> str:
-    *most, last = [f"{value:.{digits}f}" for value in values]
-    return f"{', '.join(most)} and {last}"
+    return _joined([f"{value:.{digits}f}" for value in values])
+
+
+def _joined(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _wrapped(text: str, first: str = "", others: str = "") -> str:
@@ -206,7 +211,7 @@ def _allocator_words(record: BenchRecord) -> str:
     allocator = record.origin.allocator
     if allocator is None or allocator.state != "kept":
         return ""
-    return ", all with an allocator that keeps freed memory"
+    return ", freed memory kept for reuse for all of them"
 
 
 def _limit_words(rows: Sequence[OrdersRow]) -> str:
@@ -214,8 +219,8 @@ def _limit_words(rows: Sequence[OrdersRow]) -> str:
     if not shares:
         return ""
     return (
-        f" It runs at {_figures(shares)} of the machine's limit: its multiply-adds at the rate of "
-        "one large matrix product."
+        f" It multiplies at {_figures(shares)} of the rate that one large matrix product reaches "
+        "on the same machine."
     )
 
 
@@ -282,14 +287,19 @@ def _gib(record: ScalingRecord) -> int:
 def _largest_words(record: ScalingRecord) -> str:
     found = {one.method: one for one in record.largest}
     side = {name: f"{one.side}x{one.side}" for name, one in found.items()}
-    fused = found["softmax fused"]
-    long = f", but a step would take {fused.step_seconds / 60:.0f} minutes"
     return (
         f"Within {_gib(record)} GiB, a block of 64 channels trains on a map of "
         f"{side['softmax plain']} with plain softmax, {side['associative']} in the associative "
-        f"form and {side['auto']} with `auto`; fused softmax has memory for {side['softmax fused']}"
-        f"{'' if fused.measured else long} (`scalednl bench scaling`)."
+        f"form and {side['auto']} with `auto`; fused softmax has memory for {_fused_side(record)} "
+        "(`scalednl bench scaling`)."
     )
+
+
+def _fused_side(record: ScalingRecord) -> str:
+    """The largest map of fused softmax, which has the memory for it but not the time."""
+    (fused,) = (one for one in record.largest if one.method == "softmax fused")
+    long = f", where a step would take {fused.step_seconds / 60:.0f} minutes"
+    return f"{fused.side}x{fused.side}{'' if fused.measured else long}"
 
 
 def _planner_words() -> str:

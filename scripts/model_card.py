@@ -47,9 +47,9 @@ network for small pictures, and not meant for decisions about people or safety.
 - It knows the {classes} classes below and puts every picture into one of them.
 - {worst}
 - It was trained with pictures of {height} x {width} pixels. On other sizes errors rise
-  (docs/results.md of the project measures by how much).
+  (docs/results.md of the project has figures for smaller trainings).
 - It is a single run. A difference between two published networks says nothing about their blocks:
-  docs/results.md compares these over several seeds.
+  docs/results.md compares blocks over several seeds, in trainings of its own.
 - Neither robustness nor bias was measured.
 
 ## Training

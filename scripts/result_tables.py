@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 
 from scalednl.lab.config import Experiment
 from scalednl.lab.paper.answers import ANSWERS, OPEN
@@ -9,7 +10,7 @@ from scalednl.lab.paper.artefacts import artefacts
 from scalednl.lab.paper.evidence import evidence_lines
 from scalednl.lab.paper.grids import Artefact, paper_setting
 from scalednl.lab.paper.scales import SCALES, PaperSetting
-from scalednl.lab.records.runs import Cells, by_cell, find_runs
+from scalednl.lab.records.runs import Cells, RunRecord, by_cell, find_runs
 from scalednl.lab.report.aggregate import describe_block
 from scalednl.lab.report.formatting import (
     bound,
@@ -75,6 +76,31 @@ def lines_table() -> str:
         done = f"{sum(ended)} of {line.seeds * len(trainings)}"
         rows.append([str(line.number), line.decides, _trainings_words(trainings), done])
     return markdown_table(["line", "decides", "trainings", "runs"], rows)
+
+
+def runs_table() -> str:
+    """Every run of the plan: its test error by seed, then the mean training error of its cell."""
+    runs = _runs()
+    rows: dict[str, list[str]] = {}
+    trainings = [one for line in evidence_lines() for _, one in line.artefact.trainings(SCALE)]
+    found = {one.cell: one for one in trainings if one.cell in runs}
+    most = max((len(runs[cell]) for cell in found), default=0)
+    for cell, one in found.items():
+        by_seed = {run.seed: _run_words(run) for run in runs[cell]}
+        trained = [run.epochs[-1].train_error_pct for run in runs[cell] if run.counts]
+        name = f"{data_words(one.data)}, {network_words(one.model)}, {describe_block(one)}"
+        rows[name] = [
+            *(by_seed.get(seed, "") for seed in range(most)),
+            f"{fmean(trained):.2f}" if trained else "",
+        ]
+    if not rows:
+        return "No run has finished yet."
+    head = ["", *(f"seed {seed}" for seed in range(most)), "training error, mean"]
+    return markdown_table(head, [[name, *cells] for name, cells in rows.items()])
+
+
+def _run_words(run: RunRecord) -> str:
+    return f"{run.last_error:.2f}" if run.counts else run.state
 
 
 def _trainings_words(trainings: Sequence[Experiment]) -> str:

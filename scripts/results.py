@@ -35,6 +35,7 @@ from scripts.result_tables import (
     error_tables,
     first_table,
     lines_table,
+    runs_table,
     verdict_lists,
 )
 from scripts.weights import weights_table
@@ -121,6 +122,7 @@ def parts(page: str) -> dict[str, str]:
         "lines": lines_table(),
         "verdicts": verdict_lists(verdicts),
         "tables": error_tables(),
+        "runs": runs_table(),
         "attention": attention_section(),
         "sizes": sizes_table(),
         "capacity": capacity_section(),

@@ -1,6 +1,7 @@
 """The pages about results are those of the records."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from statistics import fmean
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from scalednl.lab.paper.grids import paper_setting
 from scalednl.lab.records.attention import read_attention
@@ -20,6 +22,11 @@ from tests.lab.training.builders import SETTINGS, small
 
 RECORDED = sorted(RUNS.iterdir()) if RUNS.is_dir() else []
 WITH_ATTENTION = [path for path in RECORDED if (path / "attention").is_dir()]
+LINE_1 = [
+    path
+    for path in WITH_ATTENTION
+    if re.fullmatch(r"cifar10-preresnet20-(softmax|scaled)-short-10000x10-seed\d", path.name)
+]
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -53,11 +60,25 @@ def test_blocks_are_no_gain_at_this_size() -> None:
     assert min(means.values()) > max(none), "change README.md and docs/results.md"
 
 
+def test_what_the_page_says_of_single_runs() -> None:
+    """Training errors follow test errors; without one run He's initialisation would be judged."""
+    cells = by_cell(find_runs([RUNS]))
+    small = [runs for runs in cells.values() if runs[0].setup.train_images == 10_000]
+    tested = [fmean(run.last_error or 0 for run in runs) for runs in small]
+    trained = [fmean(run.epochs[-1].train_error_pct for run in runs) for runs in small]
+    assert stats.spearmanr(tested, trained).statistic > 0.9
+    he = errors_of(paper_setting("cifar10", attention="softmax", init="he"), cells)
+    usual = errors_of(paper_setting("cifar10", attention="softmax"), cells)
+    worse = np.subtract(he, usual)
+    assert (worse.argmax(), worse.min() > 0, len(worse)) == (0, True, 6), "change docs/results.md"
+    assert stats.ttest_1samp(worse, 0).pvalue > 0.01 > 12 * stats.ttest_1samp(worse[1:], 0).pvalue
+
+
 def test_what_the_page_says_of_attention() -> None:
     """The ranges and counts in the list below the tables of attention are those of the records."""
     gains: dict[str, dict[str, list[float]]] = {"softmax": {}, "scaled": {}}
     narrowed = 0
-    for path in WITH_ATTENTION:
+    for path in LINE_1:
         record = read_attention(path / "attention")
         assert record is not None
         assert record.ablations is not None
@@ -69,7 +90,7 @@ def test_what_the_page_says_of_attention() -> None:
             for name in ("key_share", "query_angles")
         }
         narrowed += change["key_share"] > 0 > change["query_angles"]
-    assert (narrowed, len(WITH_ATTENTION)) == (11, 12)
+    assert (narrowed, len(LINE_1)) == (11, 12)
     softmax, scaled = gains["softmax"], gains["scaled"]
     assert max(softmax["column_mean"]) <= 2
     for name, low, high in (("pair", 9, 28), ("uniform", 11, 28)):

@@ -118,7 +118,7 @@ def _printed_schedule(data: str, attentions: tuple[str, ...]) -> Iterator[tuple[
 
 
 def _short(data: str, attentions: tuple[str, ...]) -> Iterator[Experiment]:
-    """One-cycle over 15 epochs; a new network learns faster if its blocks' norms start at 1."""
+    """One-cycle over 15 epochs; blocks take part from the first step: their norms start at 1."""
     for network in SHORT_NETWORKS:
         for attention in attentions:
             yield Experiment(

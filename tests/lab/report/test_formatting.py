@@ -107,11 +107,12 @@ def test_every_answer_has_a_colour() -> None:
         (
             More(Needed(5, within_looks=True), Needed(12, within_looks=False), 4, 2.0),
             "Would settle it: 1 more seed (2 h 00 min here) if the mean stays; 8 more seeds (16 h "
-            "00 min here) to see 1.33 points, more than were declared.",
+            "00 min here) to detect 1.33 points, more than were declared.",
         ),
         (
-            More(None, Needed(None, within_looks=False), 4, 2.0),
-            "Would settle it: more than 1,000 seeds to see 1.33 points.",
+            More(None, Needed(None, within_looks=False), 4, 2.0, is_assumed=True),
+            "Would settle it: more than 1,000 seeds to detect 1.33 points, with a scatter that is "
+            "assumed.",
         ),
         (More(None, None, 4, 2.0), ""),
         (None, ""),

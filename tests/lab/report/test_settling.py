@@ -67,7 +67,7 @@ def test_main_claims_are_corrected_for_their_number(tmp_path: Path) -> None:
     assert main.p is not None
     assert main.p_corrected == pytest.approx(family * main.p)
     assert main.answer == OPEN
-    assert "holds by itself, open after correction" in main.why
+    assert "alone it would be 'holds', after correction for" in main.why
     assert (other.answer, other.p_corrected) == (HOLDS, None)
     settled = settled_verdict(tmp_path, "scaled-beats-softmax")
     assert settled.more is not None
@@ -87,6 +87,7 @@ def test_an_open_claim_says_what_would_settle_it(tmp_path: Path) -> None:
     assert stays.seeds is not None
     assert stays.more(4) == stays.seeds - 4 > 0
     assert found.more.n == 4
+    assert not found.more.is_assumed
     assert found.more.hours_a_seed == pytest.approx(2)
     assert power is not None
     assert power.seeds in RULES["lite"].looks or not power.within_looks
@@ -112,6 +113,7 @@ def test_too_little_is_open_with_the_reason(
     assert why in found.why
     assert found.more is not None
     assert found.more.for_margin is not None
+    assert found.more.is_assumed
 
 
 def test_seeds_after_a_missing_one_are_there(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_a_part_of_the_rows_is_named_as_one(tmp_path: Path) -> None:
     for row in range(rows):
         write_contrast(tmp_path, name, 2.0, 6, row=row)
         part = f"{row + 1} of {rows}" if row + 1 < rows else str(rows)
-        assert f" over 6 seeds on {part} data sets or networks; " in verdict_on(tmp_path, name).why
+        assert f", 6 seeds on {part} data sets or networks; " in verdict_on(tmp_path, name).why
 
 
 def test_signs_are_told_for_one_row(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def _megabytes(rows: Rows) -> list[float]:
 
 @_claim(
     "heads-cost-no-time",
-    "Four heads cost a scaled block no more time than one",
+    "Four heads cost an associative scaled block no more time than one",
     (SCALED,),
     (1, 4),
     timed=True,
@@ -127,7 +127,7 @@ def _heads_time(rows: Rows) -> Found:
 
 @_claim(
     "heads-cost-no-memory",
-    "Four heads cost a scaled block no more memory than one",
+    "Four heads cost an associative scaled block no more memory than one",
     (SCALED,),
     (1, 4),
 )
@@ -140,7 +140,7 @@ def _heads_memory(rows: Rows) -> Found:
 
 @_claim(
     "scaled-costs-less-time",
-    "Scaled blocks of 4 heads take less time than softmax's",
+    "Associative scaled blocks of 4 heads take less time than plain softmax blocks",
     (SOFTMAX, SCALED),
     (4,),
     timed=True,
@@ -157,7 +157,7 @@ def _less_time(rows: Rows) -> Found:
 
 @_claim(
     "scaled-needs-less-memory",
-    "Scaled blocks need less memory than softmax blocks, at every number of heads",
+    "Associative scaled blocks need less memory than plain softmax blocks, for 1 to 8 heads",
     (SOFTMAX, SCALED),
 )
 def _less_memory(rows: Rows) -> Found:
@@ -172,7 +172,7 @@ def _less_memory(rows: Rows) -> Found:
 
 @_claim(
     "softmax-memory-is-linear-in-heads",
-    "The memory of softmax blocks is a linear function of the number of heads",
+    "The memory of plain softmax blocks is a linear function of the number of heads",
     (SOFTMAX,),
 )
 def _softmax_memory(rows: Rows) -> Found:
@@ -188,7 +188,7 @@ def _softmax_memory(rows: Rows) -> Found:
 
 @_claim(
     "softmax-time-is-linear-in-heads",
-    "The training time of softmax blocks is a linear function of the number of heads",
+    "The training time of plain softmax blocks is a linear function of the number of heads",
     (SOFTMAX,),
     timed=True,
 )

@@ -138,13 +138,14 @@ def needed(item: Verdict) -> str:
         return ""
     unit = (" point" if item.margin == 1 else " points") if item.quantity == "error" else ""
     margin = f"{item.margin:.3g}{unit}" if item.margin else "a difference that matters"
-    wanted = "if none of them diverges" if item.kind == "often" else f"to see {margin}"
+    wanted = "if none of them diverges" if item.kind == "often" else f"to detect {margin}"
     found = (
         _more(more, more.if_mean_stays, "if the mean stays"),
         _more(more, more.for_margin, wanted),
     )
     parts = [text for text in found if text]
-    return f"Would settle it: {'; '.join(parts)}." if parts else ""
+    guess = ", with a scatter that is assumed" if more.is_assumed else ""
+    return f"Would settle it: {'; '.join(parts)}{guess}." if parts else ""
 
 
 def _more(more: More, found: Needed | None, when: str) -> str:

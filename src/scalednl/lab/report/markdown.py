@@ -129,7 +129,7 @@ def contradiction_list(items: Sequence[Contradiction]) -> str:
 
 
 def noise_line(numbers: PrintedNumbers) -> str:
-    """The noise and how many differences exceed it, in two sentences."""
+    """The noise and how many differences exceed it, in three sentences."""
     parts = []
     for name, words in (("cifar", "CIFAR"), ("tiny-imagenet", "Tiny-ImageNet")):
         noise = numbers.noise[name]
@@ -143,7 +143,9 @@ def noise_line(numbers: PrintedNumbers) -> str:
     return (
         f"Noise of a difference of two printed means: {' and '.join(parts)}. Of "
         f"{counts.claimed} differences claimed to be above 0, {counts.larger} "
-        f"are larger than 2 x noise and {counts.same} are not distinguishable from the placebo."
+        f"are larger than 2 x noise and {counts.same} are not distinguishable from the placebo. "
+        f"Of the larger ones, {counts.larger_but_p_above_5_percent} have p > 0.05 once the small "
+        "number of placebos is counted (Student's t)."
     )
 
 

@@ -31,6 +31,8 @@ class More:
     """Seeds there are"""
     hours_a_seed: float
     """Here, for all trainings of the claim"""
+    is_assumed: bool = False
+    """Whether some row has no seeds yet, so that their scatter is a guess"""
 
 
 def what_settles(
@@ -55,7 +57,8 @@ def what_settles(
         stays, power = _seeds(claim.kind, rows, claim, rule, level)
     looks = rule.looks_at(rows[0].data)
     known = all(row.estimate is not None for row in rows)
-    return More(at_a_look(stays, looks, n) if known else None, at_a_look(power, looks, n), n, hours)
+    if_mean_stays = at_a_look(stays, looks, n) if known else None
+    return More(if_mean_stays, at_a_look(power, looks, n), n, hours, is_assumed=not known)
 
 
 def _seeds(

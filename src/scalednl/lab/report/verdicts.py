@@ -235,17 +235,18 @@ def _why(verdict: Verdict, usable: int, possible: int) -> str:
     # Of no difference, in one row: nothing of the kind for a margin, or for several rows.
     has_signs = verdict.kind in ("better", "robust") and len(judged) == 1 and judged[0] is not None
     signs = f"; sign flip p = {judged[0]:.2g}" if has_signs else ""
-    return f"p = {verdict.p:.2g} {_null(verdict)} over {over}{signs}; judged at {verdict.level:g}"
+    p = f"p = {verdict.p:.2g} (null: {_null(verdict)})"
+    return f"{p}, {over}{signs}; judged at {verdict.level:g}"
 
 
 def _null(verdict: Verdict) -> str:
-    """What the p value is the probability of, roughly: what was tested against."""
-    outside, inside = "of a difference beyond the margin", "of a difference within the margin"
+    """The hypothesis that the p value speaks against."""
+    outside, inside = "a difference beyond the margin", "a difference within the margin"
     if verdict.kind == "comparable":
         return inside if verdict.answer == FAILS else outside
     if verdict.kind == "severe":
         return outside if verdict.answer == FAILS else inside
-    return outside if verdict.answer == SAME else "of no difference"
+    return outside if verdict.answer == SAME else "no difference"
 
 
 def _often(verdict: Verdict, rows: Sequence[RowValues]) -> Verdict:
@@ -304,7 +305,7 @@ def _with_correction(verdict: Verdict, ratio: float, adjusted: float, family: in
     if verdict.answer == OPEN or adjusted < 1:
         return verdict
     why = (
-        f"{verdict.answer} by itself, open after correction for {family} claims (p = {p:.2g}); "
-        f"{verdict.why}"
+        f"alone it would be '{verdict.answer}', after correction for {family} claims (p = {p:.2g}) "
+        f"it is open; {verdict.why}"
     )
     return replace(verdict, answer=OPEN, why=why)
