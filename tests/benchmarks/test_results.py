@@ -124,8 +124,8 @@ def test_the_page_names_what_the_records_show(monkeypatch: pytest.MonkeyPatch) -
         cost_section, "newest", lambda kind: new if kind is OrdersRecord else newest(kind)
     )
     for text in (cost_section.readme_section(), cost_section.page_section()):
-        assert "an allocator that keeps freed memory" in " ".join(text.split())
-    assert "0.61, 0.61 and 0.61 of the machine's limit" in _joined(cost_section.readme_section())
+        assert "freed memory kept for reuse for all of them" in " ".join(text.split())
+    assert "at 0.61, 0.61 and 0.61 of the rate" in _joined(cost_section.readme_section())
     assert "| share of the floor |" in cost_section.page_section()
     table = cost_section.memory_section()
     auto = next(row for row in rows if row.method == "auto")
