@@ -3,6 +3,7 @@
 python -m scripts.results collect RUNS   copies the records of finished runs into results/lite/runs
 python -m scripts.results again RUNS     the same into results/lite/again, for runs trained a second
                                          time; the first ones get their attention if they had none
+python -m scripts.results tiny RUNS      the same into results/tiny, for two stages on Tiny-ImageNet
 python -m scripts.results                writes the report page, docs/results.md, parts of the
                                          README, and docs/the-block.md's costs with their charts
 """
@@ -38,6 +39,7 @@ from scripts.result_tables import (
     runs_table,
     verdict_lists,
 )
+from scripts.two_stages import TINY, two_stages_table
 from scripts.weights import weights_table
 
 ROOT = Path(__file__).parents[1]
@@ -59,6 +61,8 @@ def main(arguments: Sequence[str]) -> None:
     elif arguments[:1] == ["again"] and len(arguments) == 2:
         collect(Path(arguments[1]), AGAIN)
         print(f"attention of {lend_attention(AGAIN, RUNS)} runs trained again")
+    elif arguments[:1] == ["tiny"] and len(arguments) == 2:
+        print(f"{collect(Path(arguments[1]), TINY)} runs collected into {TINY.relative_to(ROOT)}")
     elif arguments:
         sys.exit(__doc__)
     write_report([RUNS], LITE / "report.html", [BENCH])
@@ -125,6 +129,7 @@ def parts(page: str) -> dict[str, str]:
         "runs": runs_table(),
         "attention": attention_section(),
         "sizes": sizes_table(),
+        "stages": two_stages_table(),
         "capacity": capacity_section(),
     }
 

@@ -18,6 +18,7 @@ from scalednl.lab.records.runs import by_cell, find_runs, read_run
 from scripts.parts import with_parts
 from scripts.result_tables import AGAIN, REPEATED, RUNS, errors_of
 from scripts.results import PAGES, RECORDS, collect, figures, lend_attention, parts
+from scripts.two_stages import two_stages_table
 from tests.lab.training.builders import SETTINGS, small
 
 RECORDED = sorted(RUNS.iterdir()) if RUNS.is_dir() else []
@@ -184,3 +185,23 @@ def test_collecting_takes_what_has_ended(tmp_path: Path) -> None:
     assert {path.name for path in target.iterdir()} == {"done"}
     assert {path.name for path in (target / "done").iterdir()} == set(RECORDS)
     assert collect(source, target) == 1
+
+
+def test_two_stages_are_in_order(tmp_path: Path) -> None:
+    """The first stage comes first, whatever its folder is called; errors are those recorded."""
+    from scalednl.lab.training.run import run
+
+    assert two_stages_table(tmp_path / "none") == "No run has finished yet."
+    first, second = small(blocks=0, epochs=1), small(epochs=1, finetune=True)
+    run(first, tmp_path / "z", SETTINGS, quiet=True)
+    weights = str(tmp_path / "z")
+    run(replace(second, weights=weights), tmp_path / "a", SETTINGS, quiet=True)
+    table = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in two_stages_table(tmp_path).splitlines()[2:]
+    ]
+    errors = [f"{read_run(tmp_path / name).last_error:.1f}" for name in ("z", "a")]
+    assert [(row[0], row[1], row[-1]) for row in table] == [
+        ("first", "no blocks", errors[0]),
+        ("second", "scaled, 1 block, 4 heads", errors[1]),
+    ]
