@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from scalednl.lab.config import Experiment
 from scalednl.lab.paper.answers import ANSWERS, OPEN
@@ -33,6 +34,18 @@ AGAIN = LITE / "again"
 REPEATED = LITE / "repeated"
 """Runs made again with later code on the same model of processor, to compare them bit by bit"""
 SCALE = SCALES["lite"]
+FIRST_ROWS = (
+    ("cifar10", "preresnet56"),
+    ("cifar100", "preresnet56"),
+    ("cifar100", "preresnet32"),
+)
+"""Data sets and networks of the README's table, in the paper's terms"""
+FIRST_COLUMNS: dict[str, dict[str, Any]] = {
+    "no blocks": {"attention": "plain"},
+    "no blocks, position encoding": {"attention": "plain", "position": True},
+    "3 softmax blocks, 4 heads": {"attention": "softmax", "heads": 4},
+    "3 scaled blocks, 4 heads": {"attention": "scaled", "heads": 4},
+}
 
 
 def _runs() -> Cells:
@@ -52,18 +65,24 @@ def _error(setting: PaperSetting, runs: Cells) -> str:
 
 
 def first_table() -> str:
-    """The main comparison, for the README."""
-    runs = _runs()
-    rows = []
-    for words, options in (
-        ("no blocks", {"attention": "plain"}),
-        ("no blocks, position encoding", {"attention": "plain", "position": True}),
-        ("3 softmax blocks, 4 heads", {"attention": "softmax", "heads": 4}),
-        ("3 scaled blocks, 4 heads", {"attention": "scaled", "heads": 4}),
-    ):
-        cells = [_error(paper_setting(data, **options), runs) for data in ("cifar10", "cifar100")]
-        rows.append([words, *cells])
-    return markdown_table(["PreResNet-20 with", "CIFAR-10 error, %", "CIFAR-100 error, %"], rows)
+    """The main comparison, for the README; a row per data set and network that was trained."""
+    runs, rows = _runs(), []
+    for data, network in FIRST_ROWS:
+        settings = [
+            paper_setting(data, network=network, **options) for options in FIRST_COLUMNS.values()
+        ]
+        if any(cells := [_error(setting, runs) for setting in settings]):
+            rows.append([_training_words(settings[-1]), *cells])
+    return markdown_table(["test error, %", *FIRST_COLUMNS], rows)
+
+
+def _training_words(setting: PaperSetting) -> str:
+    """Data, network, images and epochs."""
+    one = SCALE.experiment(setting)
+    assert one is not None
+    images = "all" if one.limit is None else f"{one.limit:,}"
+    where = f"{data_words(one.data)}, {network_words(one.model)}"
+    return f"{where}, {images} images, {one.epochs} epochs"
 
 
 def lines_table() -> str:
