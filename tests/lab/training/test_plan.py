@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from scalednl.errors import UsageError
+from scalednl.errors import CommandError, UsageError
 from scalednl.lab.config import RunSettings
 from scalednl.lab.paper.costs import multiply_adds
+from scalednl.lab.training import parts
 from scalednl.lab.training import plan as plan_module
 from scalednl.lab.training.plan import RunPlan, plan_run
 from scalednl.lab.training.setup import initial_model
@@ -36,9 +37,9 @@ def test_counts_are_exact_and_times_follow_the_speed() -> None:
 @pytest.mark.usefixtures("unchecked_shapes")
 def test_parts_of_a_batch_need_less_memory() -> None:
     """Only one part is kept for backward at a time; the weights stay, kept ones too."""
-    whole, parts = (plan_run(small(accumulate=n), SETTINGS) for n in (1, 4))
+    whole, divided = (plan_run(small(accumulate=n), SETTINGS) for n in (1, 4))
     weights = 3 * 4 * whole.parameters / 1e6
-    ratio = (parts.memory_mb - weights) / (whole.memory_mb - weights)
+    ratio = (divided.memory_mb - weights) / (whole.memory_mb - weights)
     assert ratio == pytest.approx(0.25, abs=0.02)
 
 
@@ -46,6 +47,20 @@ def test_several_devices_are_refused() -> None:
     """A plan is for one device."""
     with pytest.raises(UsageError, match="leave out --devices"):
         plan_run(SMALL, RunSettings(devices=2))
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_a_plan_is_of_the_run_that_would_train(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the run's precision, compiler and allocator, and refuses what the run refuses."""
+    with pytest.raises(CommandError, match="fp16 training needs a GPU"):
+        plan_run(small(precision="fp16"), SETTINGS)
+    full, half = (plan_run(small(precision=name), SETTINGS) for name in ("fp32", "bf16"))
+    assert half.memory_mb < full.memory_mb
+    kept, compiled = [], []
+    monkeypatch.setattr(parts, "keep_memory", kept.append)
+    monkeypatch.setattr(torch, "compile", lambda network: compiled.append(network) or network)
+    plan_run(SMALL, replace(SETTINGS, compile=True, keep_memory=False))
+    assert (kept, len(compiled)) == ([False], 1)
 
 
 def test_a_plan_in_words() -> None:

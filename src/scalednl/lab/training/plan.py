@@ -13,18 +13,9 @@ from scalednl.lab.console import counted, duration, speed_words
 from scalednl.lab.counting import bytes_kept, multiply_adds
 from scalednl.lab.data import ImageData
 from scalednl.lab.data.folder_cache import with_images
-from scalednl.lab.machine import use_threads
-from scalednl.lab.training.devices import make_fabric
 from scalednl.lab.training.loop import Trainer
-from scalednl.lab.training.setup import (
-    check_batch,
-    example_images,
-    experiment_data,
-    initial_model,
-    load_pretrained,
-    try_step,
-    with_possible_batch,
-)
+from scalednl.lab.training.parts import prepare
+from scalednl.lab.training.setup import with_possible_batch
 from scalednl.lab.user_code import check_code
 from scalednl.models.probe import evaluating
 
@@ -70,17 +61,11 @@ def plan_run(experiment: Experiment, settings: RunSettings, root: Path | None = 
     """What training an experiment on one device costs; trains for some seconds, writes nothing."""
     if settings.devices > 1:
         raise UsageError("--dry-run plans for one device: leave out --devices")
-    use_threads(settings.threads)
-    experiment = with_possible_batch(with_images(experiment, root))
-    data = experiment_data(experiment, root)
     check_code(experiment.code, experiment.own_names)
-    images = example_images(experiment, data)
-    network = initial_model(experiment, len(data.class_names), images)
-    check_batch(experiment, data, world=1)
-    try_step(network, experiment, data, world=1)
-    if experiment.finetune:
-        load_pretrained(network, experiment)
-    return _measure(Trainer(experiment, data, network, make_fabric(settings)), data)
+    experiment = with_possible_batch(with_images(experiment, root))
+    data, network, fabric = prepare(experiment, settings, root, pretrained=True)
+    trainer = Trainer(experiment, data, network, fabric, compiled=settings.compile)
+    return _measure(trainer, data)
 
 
 def _measure(trainer: Trainer, data: ImageData) -> RunPlan:
@@ -91,7 +76,8 @@ def _measure(trainer: Trainer, data: ImageData) -> RunPlan:
     weights = sum(p.numel() * p.element_size() for p in network.parameters())
     part = batch.images[: max(1, len(batch.images) // experiment.accumulate)]
     network.train()
-    kept = bytes_kept(network, part)
+    with trainer.fabric.autocast():
+        kept = bytes_kept(network, part)
     speed = _probe(trainer)
     steps = len(trainer.batches)
     return RunPlan(

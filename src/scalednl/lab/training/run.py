@@ -10,7 +10,6 @@ import torch
 
 from scalednl.errors import CommandError, UsageError
 from scalednl.files import replacing, sha256_of, writing_to
-from scalednl.lab.allocator import keep_memory
 from scalednl.lab.config import Experiment, RunSettings
 from scalednl.lab.config.folder import check_folder_is_there
 from scalednl.lab.console import lasting_output
@@ -19,19 +18,12 @@ from scalednl.lab.machine import use_threads
 from scalednl.lab.records.run import Result, RunFolder, RunSetup, Status
 from scalednl.lab.signals import watching_signals
 from scalednl.lab.training.checkpoint import has_checkpoint, load_checkpoint, newest_weights
-from scalednl.lab.training.devices import is_first_process, launch, make_fabric
+from scalednl.lab.training.devices import is_first_process, launch
 from scalednl.lab.training.display import Display
 from scalednl.lab.training.loop import Trainer
+from scalednl.lab.training.parts import prepare
 from scalednl.lab.training.run_writer import RunWriter
-from scalednl.lab.training.setup import (
-    check_batch,
-    example_images,
-    experiment_data,
-    initial_model,
-    load_pretrained,
-    try_step,
-    with_possible_batch,
-)
+from scalednl.lab.training.setup import with_possible_batch
 from scalednl.lab.user_code import check_code
 
 NOTICE = b"\nStopping after this step; the run can be resumed. Interrupt again to end at once.\n"
@@ -68,17 +60,9 @@ def run(
         return _with_weights(ended, folder, Display(experiment.epochs, quiet))
     if folder.exists():
         check_folder_is_there(experiment.data, path)
-    use_threads(settings.threads)
-    keep_memory(settings.keep_memory)
-    # Whatever cannot work fails here, before anything is written.
-    data = experiment_data(experiment, root)
-    images = example_images(experiment, data)
-    network = initial_model(experiment, len(data.class_names), images)
-    if experiment.finetune and not has_checkpoint(folder.checkpoints):
-        load_pretrained(network, experiment)
-    fabric = make_fabric(settings, experiment.precision)
-    check_batch(experiment, data, fabric.world_size)
-    try_step(network, experiment, data, fabric.world_size)
+    # Before anything is written.
+    pretrained = not has_checkpoint(folder.checkpoints)
+    data, network, fabric = prepare(experiment, settings, root, pretrained=pretrained)
     with ExitStack() as held:
         held.enter_context(lasting_output())
         stop = held.enter_context(watching_signals(NOTICE if is_first_process() else b""))
