@@ -15,13 +15,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import onnxruntime
 import torch
 from torch import Tensor, nn
 
 import scalednl
 from benchmarks import torchvision_operators
 from benchmarks.command import main
+from benchmarks.onnx_session import onnx_session
 from benchmarks.records import DeploymentRecord, DeploymentRow, Repeats
 from scalednl.errors import CommandError
 from scalednl.lab.bench.agreement import require
@@ -117,13 +117,9 @@ def _eager(network: nn.Module, x: Tensor) -> Tensor:
 
 
 def _onnxruntime(network: nn.Module, x: Tensor, path: Path) -> Callable[[], Tensor]:
-    """The file of `export_model`, with as many threads as torch."""
+    """The file of `export_model`."""
     scalednl.export_model(network, path, x)
-    threads = onnxruntime.SessionOptions()
-    threads.intra_op_num_threads = torch.get_num_threads()
-    # Its threads would otherwise keep the cores busy after a run, in the time of what comes next.
-    threads.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    session = onnxruntime.InferenceSession(path, threads, providers=["CPUExecutionProvider"])
+    session = onnx_session(path)
     feed = {session.get_inputs()[0].name: x.numpy()}
     return lambda: torch.from_numpy(session.run(None, feed)[0])
 

@@ -6,10 +6,10 @@ python -m benchmarks.export
 import tempfile
 from pathlib import Path
 
-import onnxruntime
 import torch
 
 from benchmarks.command import main
+from benchmarks.onnx_session import onnx_session
 from benchmarks.records import ExportRecord, Repeats
 from scalednl import NonLocal2d, export_model
 from scalednl.lab.bench.blocks import block_work
@@ -35,9 +35,7 @@ def run(options: BenchOptions) -> ExportRecord:
             works[attention] = block_work(block.eval(), x.shape)
             path = Path(folder) / f"{attention}.onnx"
             print(export_model(block, path, x))
-            threads = onnxruntime.SessionOptions()
-            threads.intra_op_num_threads = torch.get_num_threads()
-            network = onnxruntime.InferenceSession(path, threads)
+            network = onnx_session(path)
             feed = {network.get_inputs()[0].name: x.numpy()}
             steps[attention] = lambda network=network, feed=feed: network.run(None, feed)  # type: ignore[misc]
         times = timings(steps, repeats)

@@ -115,6 +115,13 @@ def spectral_attention() -> nn.Module:
     return block
 
 
+def heard_attention() -> nn.Module:
+    """A block with a gamma, whose output convolution has a hook on its gradient."""
+    block = Attention(16)
+    block.o.register_full_backward_pre_hook(lambda *_: None)
+    return block
+
+
 def dim1_softmax(f: Tensor) -> Tensor:
     """Normalised over queries instead of keys."""
     return f.softmax(1)
@@ -172,7 +179,8 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "dropout": (lambda: with_dropout(0.5), r"in training .*Dropout\(p=0.5"),
     "flattening": (lambda: Flattening(8, softmax(), dims=1), "flattens maps"),
     "by name": (NonLocalGaussian, "has no theta, phi, g and out"),
-    "spectral norm": (spectral_attention, "ParametrizedConv2d as out .* make them plain first"),
+    "spectral norm": (spectral_attention, "ParametrizedConv2d as out .* remove these first"),
+    "hook on a gradient": (heard_attention, "Conv2d as out .* has hooks: remove these first"),
     "meta": (lambda: NONLocalBlock(8, softmax()).to("meta"), "on the meta device"),
     "not finite": (
         lambda: NONLocalBlock(8, lambda f: f.softmax(-1) / 0.0),

@@ -14,10 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from scalednl.blocks import NonLocal1d, NonLocal2d, NonLocal3d
+from scalednl.blocks.folding import CONVOLUTIONS, is_plain
 from scalednl.models.foreign import EMBEDDINGS, PARTS, ConversionError, Names, adapt, check_shapes
 from scalednl.models.stack import BLOCKS
-
-CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 Block = NonLocal1d | NonLocal2d | NonLocal3d
 Convolution = nn.Conv1d | nn.Conv2d | nn.Conv3d
@@ -135,10 +134,11 @@ def _convolution(
     old: Convolution | None = getattr(parts, part)
     if old is not None and not _changed(part, before, after):
         return old
-    if old is not None and not is_plain(old):
+    if old is not None and not has_plain_weights(old):
         raise ConversionError(
             f"has a {type(old).__name__} as {part} whose weights would have to be changed (for "
-            "gamma, a factor or other widths), but it computes them: make them plain first"
+            "gamma, a factor or other widths), but it computes them or has hooks: remove these "
+            "first"
         )
     weight = after[f"{part}.weight"]
     with torch.device("meta"):
@@ -179,7 +179,6 @@ def _changed(part: str, before: Mapping[str, Tensor], after: Mapping[str, Tensor
     return any(before.get(name) is not after.get(name) for name in names)
 
 
-def is_plain(conv: Convolution) -> bool:
-    """Whether the parameters of a convolution are all that it computes with."""
-    hooks = (conv._forward_hooks, conv._forward_pre_hooks, conv._backward_hooks)
-    return type(conv) in CONVOLUTIONS and "weight" in conv._parameters and not any(hooks)
+def has_plain_weights(conv: Convolution) -> bool:
+    """Whether a convolution computes with its parameters and nothing else, and has no hook."""
+    return is_plain(conv, CONVOLUTIONS) and "weight" in conv._parameters

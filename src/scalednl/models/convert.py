@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from scalednl.attentions import ATTENTIONS, BUILT_IN
-from scalednl.models.assemble import Block, Parts, assemble, is_plain, parts_of
+from scalednl.models.assemble import Block, Parts, assemble, has_plain_weights, parts_of
 from scalednl.models.fit_attention import Function
 from scalednl.models.foreign import LAYOUTS, ConversionError, Names, names_alike, names_of_module
 from scalednl.models.identify import HOOKS, identify
@@ -111,7 +111,7 @@ def convert(model: nn.Module, attention: str = "scaled") -> tuple[nn.Module, Con
     check_name("attention", attention, TARGETS)
     with torch.random.fork_rng(devices=[]), torch.inference_mode(False), torch.enable_grad():
         torch.default_generator.manual_seed(0)
-        found, unconverted = _search(model)
+        found, unconverted = _search(model, attention)
     if not found:
         raise ValueError(_nothing_found(model, unconverted))
     for path, block in found.items():
@@ -132,13 +132,13 @@ def _nothing_found(model: nn.Module, unconverted: tuple[Unconverted, ...]) -> st
     return f"{type(model).__name__} has no non-local block under names that are known ({known})"
 
 
-def _search(model: nn.Module) -> tuple[dict[str, _Found], tuple[Unconverted, ...]]:
+def _search(model: nn.Module, attention: str) -> tuple[dict[str, _Found], tuple[Unconverted, ...]]:
     """All foreign blocks by path; a block in several places is tried once and found in each."""
     found: dict[str, _Found] = {}
     tried: dict[nn.Module, _Found | str | None] = {}
     for path, module in model.named_modules(remove_duplicate=False):
         if module not in tried:
-            tried[module] = _try(module, path, model)
+            tried[module] = _try(module, path, model, attention)
         result = tried[module]
         if isinstance(result, _Found):
             found[path] = result
@@ -160,7 +160,7 @@ def _contains_other(path: str, module: nn.Module, paths: list[str]) -> bool:
     )
 
 
-def _try(module: nn.Module, path: str, model: nn.Module) -> _Found | str | None:
+def _try(module: nn.Module, path: str, model: nn.Module, attention: str) -> _Found | str | None:
     """A block that can be converted, why a block cannot be, or None where there is no block."""
     if isinstance(module, BLOCKS):
         return None
@@ -177,7 +177,10 @@ def _try(module: nn.Module, path: str, model: nn.Module) -> _Found | str | None:
             raise ConversionError(f"is also in {place}, which is no module: it would stay there")
         if path.rpartition(".")[2] == "_orig_mod":
             raise ConversionError("is compiled: convert it before torch.compile")
-        return _Found(module, names, *identify(module, names))
+        found = _Found(module, names, *identify(module, names))
+        # What cannot be made of its own parts, hooks included, is known before anything changes.
+        _build(found, parts_of(module, names), _target(found, attention))
+        return found
     except ConversionError as problem:
         return str(problem)
     except Exception as problem:  # any module, any error
@@ -219,7 +222,7 @@ def _replace(
     conversions = []
     for path, block in found.items():
         parts, function = parts_of(block.module, block.names), block.function
-        now = function.attention if attention == SAME else attention
+        now = _target(block, attention)
         if block.module not in made:
             made[block.module] = _build(block, parts, now)
         conversions.append(
@@ -241,6 +244,11 @@ def _replace(
         parent, _, name = path.rpartition(".")
         setattr(model.get_submodule(parent), name, made[block.module])
     return model, ConversionReport(tuple(conversions), unconverted)
+
+
+def _target(found: _Found, attention: str) -> str:
+    """What the new block computes: scaled attention if asked for, else the same as before."""
+    return attention if attention == "scaled" else found.function.attention
 
 
 def _build(found: _Found, parts: Parts, attention: str) -> Block:
@@ -273,6 +281,6 @@ def _notes(found: _Found, parts: Parts, now: str) -> list[str]:
     if hooks:
         notes.append(f"{hooks} hooks carried over" if hooks > 1 else "1 hook carried over")
     for part, conv in parts.convolutions.items():
-        if ATTENTIONS[now].form != "softmax" and not is_plain(conv):
+        if ATTENTIONS[now].form != "softmax" and not has_plain_weights(conv):
             notes.append(f"{part} ({type(conv).__name__}) must be called: no gram order")
     return notes

@@ -17,8 +17,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
+from scalednl.blocks.folding import CONVOLUTIONS
 from scalednl.blocks.forward import pool, pool_kernel
-from scalednl.models.assemble import CONVOLUTIONS, Parts, assemble, parts_of
+from scalednl.models.assemble import Parts, assemble, parts_of
 from scalednl.models.fit_attention import TOLERANCE, Function, Seen, functions, relative
 from scalednl.models.foreign import ConversionError, Names
 from scalednl.options import USUAL_POOL, PoolSize
