@@ -17,6 +17,7 @@ from scalednl.errors import CommandError
 from scalednl.lab.console import table_text
 from scalednl.lab.records.attention import AttentionRecord, is_current, read_attention
 from scalednl.lab.records.run import RunFolder
+from scalednl.lab.report.formatting import spread
 from scalednl.lab.stats import summarise
 
 PAGE = Path(__file__).parents[1] / "docs" / "attention.md"
@@ -116,7 +117,10 @@ def ablation_rows(groups: dict[str, list[Record]]) -> list[list[str]]:
     return [
         [
             name,
-            *(_spread([_errors(run).get(name) for run in found], 2) for found in groups.values()),
+            *(
+                _known_spread([_errors(run).get(name) for run in found])
+                for found in groups.values()
+            ),
         ]
         for name in _names(runs, _errors)
     ]
@@ -141,16 +145,14 @@ def _score(found: Sequence[Record], number: int, score: str) -> str:
     trained = [block.scores[score].mean for block in blocks]
     before = [block.untrained[score].mean for block in blocks]
     digits = 3 if max(map(abs, trained + before)) < 10 else 1
-    return f"{_spread(trained, digits)} ({summarise(before).mean:.{digits}f})"
+    return f"{_known_spread(trained, digits)} ({summarise(before).mean:.{digits}f})"
 
 
-def _spread(values: Sequence[float | None], digits: int) -> str:
+def _known_spread(values: Sequence[float | None], digits: int = 2) -> str:
     known = [value for value in values if value is not None]
     if not known:
         return ""
-    found = summarise(known)
-    text = f"{found.mean:.{digits}f}"
-    return text if found.sd is None else f"{text} ± {found.sd:.{digits}f}"
+    return spread(summarise(known), digits)
 
 
 if __name__ == "__main__":

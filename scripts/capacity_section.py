@@ -16,9 +16,9 @@ from benchmarks.capacity_records import (
     read_runs,
 )
 from scalednl.lab.charts import Curve, Plot, curve_chart
+from scalednl.lab.report.formatting import spread_of
 from scalednl.lab.report.markdown import markdown_table
 from scalednl.lab.stats import summarise
-from scripts.other_sizes import mean_words
 
 FIGURE = "capacity.svg"
 HELD_PCT = 5.0
@@ -137,7 +137,7 @@ def error_table(plan: CapacityPlan, errors: Errors) -> str:
     rows = []
     for readout, width, pairs in product(plan.readouts, plan.widths, plan.pairs):
         cells = [
-            mean_words(errors.get((readout, attention, width, pairs), []))
+            spread_of(errors.get((readout, attention, width, pairs), []))
             for attention in plan.attentions
         ]
         if any(cells):

@@ -1,32 +1,17 @@
-"""The tables of docs/half-precision.md: `python -m scripts.half_precision_tables` writes them."""
+"""The tables of docs/half-precision.md, from the newest stored record."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from benchmarks.records import HalfPrecisionRecord, HalfRow, HalfSetting
-from scalednl.lab.records.bench import find_bench_records
-from scripts.parts import with_parts
-
-ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "half-precision.md"
-RESULTS = ROOT / "benchmarks" / "results"
+from scalednl.lab.report.markdown import markdown_table
 
 Column = tuple[str, HalfSetting, Callable[[HalfRow], str]]
 """Its title, what was tried, and what the table shows of it"""
 
 
-def newest_record() -> HalfPrecisionRecord:
-    """The newest stored record."""
-    kinds = {HalfPrecisionRecord.KIND: HalfPrecisionRecord}
-    (record,), damaged = find_bench_records([RESULTS], kinds)
-    assert not damaged, damaged
-    assert isinstance(record, HalfPrecisionRecord)
-    return record
-
-
-def with_tables(page: str, record: HalfPrecisionRecord) -> str:
-    """The page with every generated part made anew."""
+def half_precision_parts(record: HalfPrecisionRecord) -> dict[str, str]:
+    """The tables, and where they were measured, by the names of their places."""
     first = record.rows[0].setting
     training = replace(first, dtype="float16", precision="autocast", training=True, loss_scale=1.0)
     evaluation = replace(training, training=False)
@@ -56,22 +41,22 @@ def with_tables(page: str, record: HalfPrecisionRecord) -> str:
     others: list[Column] = [
         (str(features), replace(training, features=features), limit) for features in inputs
     ]
-    parts = {
+    return {
         "limits": _table(record, limits),
         "errors": _table(record, errors),
         "inputs": _table(record, others),
         "origin": f"The loss scale is {scales[0]:.0f}. {record.origin.machine}, "
         f"torch {record.origin.packages['torch']}, {record.origin.date[:10]}.",
     }
-    return with_parts(page, parts)
 
 
 def _table(record: HalfPrecisionRecord, columns: Sequence[Column]) -> str:
     rows = {(row.method, row.setting): row for row in record.rows}
-    lines = [["", *(title for title, _, _ in columns)], ["---"] * (len(columns) + 1)]
-    for method in record.agreement:
-        lines.append([method, *(show(rows[method, tried]) for _, tried, show in columns)])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    lines = [
+        [method, *(show(rows[method, tried]) for _, tried, show in columns)]
+        for method in record.agreement
+    ]
+    return markdown_table(["", *(title for title, _, _ in columns)], lines)
 
 
 def _limit(row: HalfRow, largest: float) -> str:
@@ -98,8 +83,3 @@ def _percent(error: float | None) -> str:
     if error is None:
         return "not finite"
     return f"{100 * error:.2g} %" if error >= 1e-4 else "below 0.01 %"
-
-
-if __name__ == "__main__":
-    written = with_tables(PAGE.read_text(encoding="utf-8"), newest_record())
-    PAGE.write_text(written, encoding="utf-8")

@@ -3,8 +3,7 @@
 python -m scripts.other_sizes RUNS
 
 tests every run of the plan in the folder RUNS that has weights (PreResNet-20 on CIFAR-10, base
-view), at several sizes,
-scaled blocks with and without `reference_pixels`, and adds the errors to
+view), at several sizes, scaled blocks with and without `reference_pixels`, and adds the errors to
 results/lite/other_sizes.json; `make results` then writes the table of docs/results.md.
 """
 
@@ -22,8 +21,8 @@ from scalednl.lab.records.origin import Origin, origin
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.records.typed_json import read_record, write_record
 from scalednl.lab.report.aggregate import describe_block
+from scalednl.lab.report.formatting import spread_of
 from scalednl.lab.report.markdown import markdown_table
-from scalednl.lab.stats import summarise
 from scalednl.lab.training.evaluate import evaluate_source
 
 RECORD = Path(__file__).parents[1] / "results" / "lite" / "other_sizes.json"
@@ -106,17 +105,8 @@ def sizes_table() -> str:
     lines = []
     for (blocks, pixels), errors in rows.items():
         name = blocks if pixels is None else f"{blocks}, reference_pixels={pixels}"
-        lines.append([name, *(mean_words(errors.get(size, [])) for size in SIZES)])
+        lines.append([name, *(spread_of(errors.get(size, [])) for size in SIZES)])
     return markdown_table(["PreResNet-20 with", *(f"{size} px" for size in SIZES)], lines)
-
-
-def mean_words(errors: Sequence[float]) -> str:
-    """Mean ± standard deviation (n), or nothing."""
-    if not errors:
-        return ""
-    found = summarise(errors)
-    spread = "" if found.sd is None else f" ± {found.sd:.2f}"
-    return f"{found.mean:.2f}{spread} (n={found.n})"
 
 
 if __name__ == "__main__":

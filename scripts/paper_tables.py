@@ -1,6 +1,4 @@
-"""The generated parts of docs/paper.md: `python -m scripts.paper_tables` writes them."""
-
-from pathlib import Path
+"""The generated parts of docs/paper.md: what follows from the printed numbers."""
 
 from scalednl.lab.paper.provenance import as_markdown
 from scalednl.lab.report.markdown import (
@@ -11,15 +9,12 @@ from scalednl.lab.report.markdown import (
     power_table,
 )
 from scalednl.lab.report.printed_numbers import printed_numbers
-from scripts.parts import with_parts
-
-PAGE = Path(__file__).parents[1] / "docs" / "paper.md"
 
 
-def with_tables(page: str) -> str:
-    """The page with every generated part made anew."""
+def paper_parts() -> dict[str, str]:
+    """The tables and sentences, by the names of their places."""
     numbers = printed_numbers()
-    parts = {
+    return {
         "provenance": as_markdown(),
         "noise": noise_line(numbers),
         "contrasts": contrast_table(numbers),
@@ -27,8 +22,3 @@ def with_tables(page: str) -> str:
         "power": power_table(numbers.power),
         "contradictions": contradiction_list(numbers.contradictions),
     }
-    return with_parts(page, parts)
-
-
-if __name__ == "__main__":
-    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

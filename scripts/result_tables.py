@@ -22,10 +22,10 @@ from scalednl.lab.report.formatting import (
     network_words,
     place,
     printed,
+    spread_of,
 )
 from scalednl.lab.report.markdown import markdown_table
 from scalednl.lab.report.verdicts import Verdict
-from scripts.other_sizes import mean_words
 
 LITE = Path(__file__).parents[1] / "results" / "lite"
 RUNS = LITE / "runs"
@@ -61,7 +61,7 @@ def errors_of(setting: PaperSetting, runs: Cells) -> list[float]:
 
 def _error(setting: PaperSetting, runs: Cells) -> str:
     """Mean ± standard deviation (n), or nothing."""
-    return mean_words(errors_of(setting, runs))
+    return spread_of(errors_of(setting, runs))
 
 
 def first_table() -> str:

@@ -4,8 +4,8 @@ python -m scripts.results collect RUNS   copies the records of finished runs int
 python -m scripts.results again RUNS     the same into results/lite/again, for runs trained a second
                                          time; the first ones get their attention if they had none
 python -m scripts.results tiny RUNS      the same into results/tiny, for two stages on Tiny-ImageNet
-python -m scripts.results                writes the report page, docs/results.md, parts of the
-                                         README, and docs/the-block.md's costs with their charts
+python -m scripts.results                writes the report page, docs/results.md, the charts, and
+                                         the generated parts of the README and of other pages
 """
 
 import shutil
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.capacity_records import FOLDER as CAPACITY
+from benchmarks.records import HalfPrecisionRecord
 from scalednl.files import write_text
 from scalednl.lab.records.attention import read_attention, without_pictures, write_attention
 from scalednl.lab.records.run import RunFolder
@@ -24,8 +25,17 @@ from scalednl.lab.report.verdicts import Verdict
 from scalednl.lab.report.write import write_report
 from scripts.attention_section import attention_section
 from scripts.capacity_section import FIGURE, capacity_figure, capacity_section
-from scripts.cost_section import busy_records, charts, memory_section, page_section, readme_section
+from scripts.cost_section import (
+    busy_records,
+    charts,
+    memory_section,
+    newest,
+    page_section,
+    readme_section,
+)
+from scripts.half_precision_tables import half_precision_parts
 from scripts.other_sizes import sizes_table
+from scripts.paper_tables import paper_parts
 from scripts.parts import with_parts
 from scripts.result_tables import (
     AGAIN,
@@ -40,7 +50,7 @@ from scripts.result_tables import (
     verdict_lists,
 )
 from scripts.two_stages import TINY, two_stages_table
-from scripts.weights import weights_table
+from scripts.weights import RECORDS, weights_table
 
 ROOT = Path(__file__).parents[1]
 CLAIMS = LITE / "claims.svg"
@@ -50,8 +60,9 @@ PAGES = {
     "readme": ROOT / "README.md",
     "weights": ROOT / "docs" / "weights.md",
     "block": ROOT / "docs" / "the-block.md",
+    "half": ROOT / "docs" / "half-precision.md",
+    "paper": ROOT / "docs" / "paper.md",
 }
-RECORDS = ("config.json", "epochs.jsonl", "result.json", "predictions.npy")
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -120,6 +131,10 @@ def parts(page: str) -> dict[str, str]:
         return {"cost": page_section(), "memory": memory_section()}
     if page == "weights":
         return {"weights": weights_table()}
+    if page == "half":
+        return half_precision_parts(newest(HalfPrecisionRecord))
+    if page == "paper":
+        return paper_parts()
     verdicts = _verdicts(build_content([RUNS], [BENCH]))
     return {
         "decided": decided_list(verdicts),

@@ -27,6 +27,7 @@ from scalednl.models import published
 from scripts.model_card import card, published_run, what
 
 RECORDS = ("config.json", "epochs.jsonl", "result.json", "predictions.npy")
+"""What is published of a run beside its weights"""
 FILES = (published.FILE, *RECORDS, "README.md")
 """What the folder of a published network has"""
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")

@@ -1,17 +1,14 @@
-"""docs/half-precision.md holds what the stored record says."""
+"""What docs/half-precision.md says around its tables."""
 
-from scripts.half_precision_tables import PAGE, newest_record, with_tables
-
-
-def test_the_page_shows_the_record() -> None:
-    """docs/half-precision.md is what `python -m scripts.half_precision_tables` writes."""
-    page = PAGE.read_text(encoding="utf-8")
-    assert with_tables(page, newest_record()) == page, "run scripts.half_precision_tables"
+from benchmarks.records import HalfPrecisionRecord
+from scripts.cost_section import newest
+from scripts.results import PAGES
 
 
 def test_the_page_says_what_was_tried() -> None:
     """The numbers in the text are the record's."""
-    record, page = newest_record(), " ".join(PAGE.read_text(encoding="utf-8").split())
+    record = newest(HalfPrecisionRecord)
+    page = " ".join(PAGES["half"].read_text(encoding="utf-8").split())
     first = record.rows[0].setting.features
     side = f"{first.side}x{first.side}"
     size = f"{first.batch} images, {first.channels} channels, {side} pixels after a ReLU"

@@ -13,7 +13,7 @@ from scalednl.lab.paper.grids import NETWORKS
 from scalednl.lab.report.aggregate import Outcome
 from scalednl.lab.report.settling import More
 from scalednl.lab.report.verdicts import Verdict
-from scalednl.lab.stats import MOST_SEEDS, Contrast, Summary
+from scalednl.lab.stats import MOST_SEEDS, Contrast, Summary, summarise
 
 _NAMES = msgspec.json.decode(
     files("scalednl.lab.report").joinpath("page", "scores.json").read_bytes(),
@@ -53,10 +53,15 @@ def percent(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
 
 
-def spread(summary: Summary) -> str:
+def spread(summary: Summary, digits: int = 2) -> str:
     """Mean ± standard deviation, the latter where there is one."""
-    mean = f"{summary.mean:.2f}"
-    return mean if summary.sd is None else f"{mean} ± {summary.sd:.2f}"
+    mean = f"{summary.mean:.{digits}f}"
+    return mean if summary.sd is None else f"{mean} ± {summary.sd:.{digits}f}"
+
+
+def spread_of(values: Sequence[float]) -> str:
+    """Mean ± standard deviation (n) of values, or nothing where there are none."""
+    return f"{spread(summarise(values))} (n={len(values)})" if values else ""
 
 
 def printed(value: float | None) -> str:
