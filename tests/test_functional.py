@@ -1,6 +1,8 @@
 """`functional.nonlocal_block`: the block's numbers from plain tensors."""
 
 import copy
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -10,8 +12,8 @@ from torch.nn.modules.conv import _ConvNd
 import scalednl
 from scalednl.attentions import ATTENTIONS
 from scalednl.blocks import NonLocalBlock
-from scalednl.functional import nonlocal_block
-from scalednl.options import CONVOLUTIONS, VIEWS, orders_of
+from scalednl.functional import attention_map, nonlocal_attention, nonlocal_block
+from scalednl.options import CONVOLUTIONS, VIEWS, Order, orders_of
 from tests.support import (
     LAYOUTS,
     assert_close,
@@ -143,3 +145,34 @@ def test_what_does_not_fit_is_named() -> None:
         nonlocal_block(x, w, w, w, out, order="fused")
     with pytest.raises(ValueError, match=r"x is torch.float64 but"):
         nonlocal_block(x.double(), w, w, w, out)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            {"attention": "softmax", "heads": 2, "softmax_scale": torch.ones(3)},
+            r"one number per head, 2, or one for all, but has shape \(3,\)",
+        ),
+        ({"reference_pixels": torch.ones(3)}, r"reference_pixels must be one number, but has"),
+    ],
+)
+def test_tensors_in_the_place_of_numbers(options: dict[str, Any], sentence: str) -> None:
+    """One number per head or one for all; others would change the shape of the result."""
+    x, weights = torch.randn(2, 8, 4, 4), [torch.randn(8, 8) for _ in range(4)]
+    calls: list[Callable[[], Tensor]] = [
+        lambda: nonlocal_attention(x, x, x, **options),
+        lambda: attention_map(x, x, **options),
+        lambda: nonlocal_block(x, *weights, **options),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=sentence):
+            call()
+
+
+@pytest.mark.parametrize("order", ["auto", "associative"])
+def test_weights_of_two_dtypes_are_refused(order: Order) -> None:
+    """In every order alike, and both dtypes are named."""
+    weights = [torch.randn(8, 8), torch.randn(8, 8).double(), *torch.randn(2, 8, 8)]
+    with pytest.raises(ValueError, match=r"one dtype, but have .*float32.*float64"):
+        nonlocal_block(torch.randn(2, 8, 4, 4), *weights, order=order)

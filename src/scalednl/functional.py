@@ -8,7 +8,7 @@ from torch import Tensor
 from scalednl.blocks.checks import AXES, check_input, check_keys_and_masks
 from scalednl.blocks.folding import KeyMaps, KeyMask, Pointwise
 from scalednl.blocks.forward import Parts, block_state, choice_of, forward, pool_kernel
-from scalednl.ops.attention import attention_map, nonlocal_attention
+from scalednl.ops.attention import attention_map, check_factors, nonlocal_attention
 from scalednl.ops.layout import Maps
 from scalednl.ops.masks import Mask
 from scalednl.options import (
@@ -89,12 +89,15 @@ def nonlocal_block(
     embed, channels = _widths(weights)
     dims = x.dim() - 2
     check_input("nonlocal_block", x, channels, dims if dims in AXES else 2, theta_w.dtype)
+    if len(dtypes := {weight.dtype for weight in weights}) > 1:
+        raise ValueError(f"the weights must have one dtype, but have {sorted(map(str, dtypes))}")
     check_attention_options(embed, heads, attention, view, scale)
     check_name("memory", memory, MEMORIES)
     kernel = pool_kernel(key_pool, check_key_pool(key_pool, key_pool_size), dims)
     check_order(order, orders_of(attention, view, key_pool=key_pool))
     check_center(center, attention)
     check_reference(reference_pixels, attention, scale)
+    check_factors(heads, softmax_scale, reference_pixels)
     check_keys_and_masks(
         *("nonlocal_block", x, keys, mask, key_mask),
         channels=channels,

@@ -47,6 +47,8 @@ class NetworkShape:
 
 def network_shape(name: str) -> NetworkShape:
     """The shape behind a name; an unknown name or an impossible depth is a ValueError."""
+    if not isinstance(name, str):
+        raise ValueError(f"the name of a network must be a text such as {KNOWN[0]!r}, got {name!r}")
     if found := re.fullmatch(r"preresnet(\d+)", name):
         depth = int(found[1])
         rule = f"6n + 2 below {BASIC_BELOW} and 9n + 2 from there on"

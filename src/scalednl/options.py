@@ -106,6 +106,8 @@ def check_attention_options(
     """Raise unless these options describe an attention."""
     check_attention(attention)
     check_name("view", view, VIEWS)
+    if not isinstance(scale, bool):
+        raise ValueError(f"scale={scale!r} must be True or False")
     check_heads(embed_channels, heads)
     if not scale and not ATTENTIONS[attention].has_pixel_factor:
         raise ValueError(
@@ -271,8 +273,10 @@ def check_order(order: Order, reasons: Mapping[Order, str]) -> None:
 
 
 def _is_positive(value: object) -> bool:
-    whole = hasattr(value, "__index__") and not isinstance(value, bool)
-    return whole and index(value) >= 1  # type: ignore[arg-type]
+    try:
+        return not isinstance(value, bool) and index(value) >= 1  # type: ignore[arg-type]
+    except TypeError:
+        return False
 
 
 def _is_number(value: object) -> TypeGuard[float]:

@@ -57,6 +57,11 @@ pytestmark = pytest.mark.usefixtures("unchecked_shapes")
         ({"init": -0.1}, r"init=-0\.1 is unknown"),
         ({"softmax_scale": "none"}, "softmax_scale='none' is unknown.*or a number"),
         ({"scale": False, "attention": "mean"}, "scale=False drops the 1/sqrt"),
+        ({"scale": None}, "scale=None must be True or False"),
+        ({"attention": ["softmax"]}, r"attention=\['softmax'\] is unknown"),
+        ({"channels": torch.tensor([1, 2])}, r"channels=tensor\(\[1, 2\]\) must be a whole number"),
+        ({"norm_layer": "bn"}, "norm_layer must be a function of the channels .* but got 'bn'"),
+        ({"norm_layer": nn.BatchNorm2d(8)}, "norm_layer must be a function .* got BatchNorm2d"),
     ],
 )
 def test_options(options: dict[str, object], sentence: str) -> None:
@@ -118,6 +123,7 @@ def test_maps_too_small_to_pool() -> None:
             r"plan takes the shape of an input, such as x.shape, but got \(2, 8, 4, 0\)",
         ),
         ((2, 8, 4, 1.5), r"but got \(2, 8, 4, 1.5\)"),
+        (4, "takes .batch, channels, height, width., but got 1 axes"),
         ((2, 8, 4), "takes .batch, channels, height, width., but got 3 axes"),
         ((2, 4, 4, 8), r"got 4 channels: shape \(2, 4, 4, 8\); it takes"),
     ],

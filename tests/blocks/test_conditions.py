@@ -3,6 +3,7 @@
 import copy
 import io
 import pickle
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,9 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import scalednl
+from scalednl.attentions import BUILT_IN
 from scalednl.ops.planner import Choice
+from scalednl.options import VIEWS, Attention, Order, View, orders_of
 from tests.support import LAYOUTS, assert_close, assert_close_all, force, laid_out, randomise
 
 CHOICES = [
@@ -39,6 +42,32 @@ def test_the_layout_of_x_is_kept(choice: Choice, training: bool, layout: str) ->
     (gradient,) = torch.autograd.grad(z, x, torch.randn_like(z))
     if choice.order == "gram":
         assert gradient.stride() == x.stride()
+
+
+@pytest.mark.parametrize(
+    ("attention", "view", "order"),
+    [
+        (attention, view, order)
+        for attention in BUILT_IN
+        for view in VIEWS
+        for order, reason in orders_of(attention, view, key_pool=None).items()
+        if not reason
+    ],
+)
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_order_keeps_the_layout_of_x(
+    attention: Attention, view: View, order: Order, training: bool, layout: str
+) -> None:
+    """Whatever the layout of the keys, so that `view` works in training where it does after it."""
+    options: dict[str, Any] = {"attention": attention, "view": view, "order": order}
+    block = scalednl.NonLocal2d(16, heads=2, norm_init=1.0, **options).train(training)
+    x = laid_out(torch.randn(2, 16, 6, 8), layout)
+    others = [laid_out(torch.randn(2, 16, 5, 4), name) for name in LAYOUTS]
+    mask = torch.ones(2, 6, 8, dtype=torch.bool)
+    assert block(x).stride() == x.stride()
+    assert block(x, mask=mask).stride() == x.stride()
+    assert [block(x, keys=keys).stride() for keys in others] == [x.stride()] * len(others)
 
 
 @pytest.mark.parametrize("choice", CHOICES, ids=str)

@@ -227,6 +227,10 @@ def test_what_the_order_rests_on_cannot_be_reassigned() -> None:
     with pytest.raises(AttributeError, match=r"attention is fixed.*load this one's state_dict"):
         block.attention = "softmax"
     block.attention = "scaled"
+    softmax = scalednl.NonLocal2d(8, attention="softmax")
+    for value in (5.0, "learned"):
+        with pytest.raises(AttributeError, match="softmax_scale is fixed"):
+            softmax.softmax_scale = value
 
 
 def test_schedules_follow_the_dtype() -> None:

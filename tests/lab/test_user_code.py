@@ -232,6 +232,7 @@ def test_two_spellings_of_a_path_are_one_file(tmp_path: Path) -> None:
         ("raise ValueError", "silent.py", "failed: ValueError: no details"),
         ("X = 1", "timm.py", "cannot be loaded under that name: rename it"),
         ("X = 1", "a=b.py", "cannot be loaded under that name: rename it"),
+        ("", "empty.txt", r"empty\.txt must end in \.py"),
         ("-" * 200_000 + "1", "deep.py", "is not Python code: .+"),
     ],
 )

@@ -183,6 +183,11 @@ def test_blocks_follow_the_mode_of_their_module() -> None:
     ("make", "options", "sentence"),
     [
         (Branches, {"at": "layer2"}, "no module at 'layer2': there are "),
+        (
+            Branches,
+            {"at": "shared", "block": {"heads": 2}},
+            "block must be a scalednl.BlockConfig.* got a dict",
+        ),
         (Branches, {"at": "shard"}, "no module at 'shard'; did you mean 'shared'"),
         (Branches, {"at": ""}, "at='' is the model, not a module in it: there are stem"),
         (Branches, {"at": "unused"}, "never calls 'unused' .*in evaluation mode"),

@@ -183,6 +183,11 @@ def test_shared_modules_by_any_of_their_paths() -> None:
     model = network(nn.Sequential(OrderedDict(a=shared, b=nn.Sequential(shared))))
     with pytest.raises(ValueError, match=r"'body.a' and 'body.b.0' are the same module"):
         scalednl.insert_nonlocal(model, ["body.a", "body.b.0"], example=IMAGES)
+    size = tuple(IMAGES.shape[-2:])
+    with pytest.raises(
+        ValueError, match=rf"\({size[0]}, {size[1]}\) and 'body' are the same module"
+    ):
+        scalednl.insert_nonlocal(network(conv()), {size: 1, "body": 2}, example=IMAGES)
     _, report = scalednl.insert_nonlocal(model, "body.b.0", example=IMAGES)
     assert report.insertions[0].calls == 2
     stacks = [m for m in model.modules() if isinstance(m, InsertedStack)]

@@ -121,6 +121,11 @@ def test_no_blocks_is_the_plain_network() -> None:
             "dropout=0.3 is for .* basic residual blocks, but preresnet56 has bottlenecks: use "
             "dropout=0.0, or a network such as preresnet32",
         ),
+        (
+            lambda: create_model("preresnet8", blocks=BlockConfig()),  # type: ignore[arg-type]
+            "blocks must be a scalednl.StackConfig.* got a BlockConfig",
+        ),
+        (lambda: create_model(None), "the name of a network must be a text"),  # type: ignore[arg-type]
         (lambda: StackConfig(count=-1), "count=-1 must be a whole number of at least 0"),
         (lambda: StackConfig(stage=0), "stage=0 must be"),
         (lambda: BlockConfig(attention="linear"), "attention='linear' is unknown"),

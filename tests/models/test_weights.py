@@ -7,6 +7,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+import scalednl
 from scalednl import BlockConfig, ModelConfig, StackConfig, create_model, load_model, save_model
 
 
@@ -124,13 +125,47 @@ def test_saving_is_all_or_nothing(tmp_path: Path) -> None:
     model = create_model("preresnet8", 5)
     save_model(model, path)
     before = path.read_bytes()
-    model.register_buffer("bad", torch.empty(2, device="meta"))
+    model.classifier.bias = torch.nn.Parameter(torch.empty(5, device="meta"))
     with pytest.raises(Exception, match=r"(?i)meta|storage|data"):
         save_model(model, path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["net.safetensors"]
     with pytest.raises(ValueError, match="nowhere is not a folder"):
         save_model(create_model("preresnet8", 5), tmp_path / "nowhere" / "net.safetensors")
+
+
+def test_a_network_that_was_changed_is_not_saved(tmp_path: Path) -> None:
+    """What load_model could not make again is refused when it is saved, not when it is loaded."""
+    path = tmp_path / "net.safetensors"
+    inserted = create_model("preresnet8")
+    scalednl.insert_nonlocal(inserted, "stages.0.0", example=torch.randn(1, 3, 16, 16))
+    classifier = create_model("preresnet8")
+    classifier.classifier = torch.nn.Linear(64, 3)
+    for model, name in ((inserted, "stages.0.0.nonlocal_"), (classifier, "classifier.bias is")):
+        with pytest.raises(ValueError, match=rf"no longer the preresnet8 .*{name}.* state_dict"):
+            save_model(model, path)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_dtypes_stay(dtype: torch.dtype, tmp_path: Path) -> None:
+    """A network comes back with the dtype and the numbers that it was saved with."""
+    model = create_model("preresnet8", blocks=StackConfig(count=1)).to(dtype)
+    save_model(model, tmp_path / "net.safetensors")
+    found = load_model(tmp_path / "net.safetensors")
+    for name, value in model.state_dict().items():
+        assert found.state_dict()[name].dtype == value.dtype
+        assert torch.equal(found.state_dict()[name], value)
+    assert all(p.requires_grad for p in found.parameters())
+
+
+def test_an_unknown_device_is_named(tmp_path: Path) -> None:
+    """It is not taken for a damaged file; the meta device is one like others."""
+    path = tmp_path / "net.safetensors"
+    save_model(create_model("preresnet8"), path)
+    with pytest.raises(ValueError, match="device='gpu' is unknown"):
+        load_model(path, "gpu")
+    assert all(p.is_meta for p in load_model(path, "meta").parameters())
 
 
 @pytest.mark.usefixtures("unchecked_shapes")

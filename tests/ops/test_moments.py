@@ -92,6 +92,14 @@ def test_pieces_that_do_not_fit_are_refused() -> None:
         moments.update(torch.ones(2, 3, 0, 4))
 
 
+def test_moments_move_with_their_counts() -> None:
+    """Pixels that a mask counts are a tensor, which goes to the other device too."""
+    moments = Moments().update(torch.randn(2, 3, 4), mask=torch.ones(2, 4, dtype=torch.bool))
+    pixels = moments.to("meta").pixels
+    assert isinstance(pixels, torch.Tensor)
+    assert pixels.is_meta
+
+
 def test_moments_survive_pickling() -> None:
     """Moments may be sent to another process."""
     moments = Moments().update(torch.randn(2, 3, 4))

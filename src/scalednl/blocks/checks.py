@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FIXED = (
     *("channels", "embed_channels", "heads", "attention", "view", "key_pool", "scale"),
-    *("center", "reference_pixels", "key_pool_size"),
+    *("softmax_scale", "center", "reference_pixels", "key_pool_size"),
 )
 AXES = {1: ("length",), 2: ("height", "width"), 3: ("time", "height", "width")}
 
@@ -80,7 +80,7 @@ def check_shape(name: str, shape: tuple[int, ...], channels: int, dims: int) -> 
 
 def check_planned(name: str, shape: Sequence[int], channels: int, dims: int) -> None:
     """Raise unless `shape` is that of an input of the block `name`, in plain numbers."""
-    sizes = tuple(shape)
+    sizes = tuple(shape) if isinstance(shape, Sequence) else (shape,)
     if not all(isinstance(size, int) and size > 0 for size in sizes):
         raise ValueError(f"plan takes the shape of an input, such as x.shape, but got {sizes}")
     check_shape(name, sizes, channels, dims)

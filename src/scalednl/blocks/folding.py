@@ -200,7 +200,7 @@ def _add_branch(x: Maps, u: Maps, norm: Norm, mask: Mask | None) -> Maps:
         if u.dtype == x.dtype:
             return torch.addcmul(x, u, here)
         u = u * here
-    if mask is None and u.dtype == x.dtype and _is_ours(norm):
+    if mask is None and u.dtype == x.dtype and _is_ours(norm) and u.stride() == x.stride():
         return u.add_(x)
     # Some norms, and the sum with a bias, give float32 for a half-precision u.
     return (x + u).to(x.dtype)

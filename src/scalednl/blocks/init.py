@@ -47,6 +47,11 @@ def made_norm(
     """The module that `norm_layer` makes; raise where it cannot start from gamma."""
     if not norm:
         raise ValueError("norm=False and norm_layer exclude each other: leave one of them out")
+    if isinstance(norm_layer, nn.Module) or not callable(norm_layer):
+        raise ValueError(
+            "norm_layer must be a function of the channels that makes a norm, such as "
+            f"torch.nn.SyncBatchNorm, but got {norm_layer!r}"
+        )
     made = norm_layer(channels)
     if not isinstance(made, nn.Module):
         raise ValueError(f"norm_layer must return a module, but returned {made!r}")

@@ -34,6 +34,7 @@ from scalednl.options import (
     ReferencePixels,
     View,
     biased,
+    check_attention,
     check_positive,
     default_init,
 )
@@ -102,6 +103,7 @@ class NonLocalBlock(nn.Module):
         channels = check_positive("channels", channels)
         width = channels if embed_channels is None else embed_channels
         width = check_positive("embed_channels", width)
+        check_attention(attention)
         init = default_init(attention) if init is None else init
         # Order and memory are checked whenever they are set.
         checked = BlockConfig(

@@ -243,7 +243,8 @@ def _execute(path: Path, source: bytes, fingerprint: str) -> ModuleType:
         sys.path.append(str(path.parent))
     name = f"{MODULE}{path.stem}_{fingerprint}"
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
+    if spec is None:
+        raise UsageError(f"{path} must end in .py, as a file of Python does")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

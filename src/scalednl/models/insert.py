@@ -82,7 +82,12 @@ def insert_nonlocal(
     """
     _check_model(model)
     counts = _counts(at, count, position)
-    config = block or BlockConfig()
+    config = BlockConfig() if block is None else block
+    if not isinstance(config, BlockConfig):
+        raise ValueError(
+            f"block must be a scalednl.BlockConfig, which has the options of the blocks, but got a "
+            f"{type(block).__name__}"
+        )
     identity = not position and config.norm and config.norm_init == 0
     # Blocks made in inference mode could never be trained.
     with torch.inference_mode(False):
@@ -168,6 +173,7 @@ def _targets(
 ) -> list[_Target]:
     known = dict(model.named_modules(remove_duplicate=False))
     targets: dict[nn.Module, _Target] = {}
+    written: dict[nn.Module, Place] = {}
     for place, count in counts.items():
         path = place if isinstance(place, str) else _outermost(known, place, first, second)
         module = _module_at(model, known, path, first)
@@ -179,7 +185,8 @@ def _targets(
         except LayoutError as error:
             raise ValueError(f"{path!r} ({type(module).__name__}) {error}") from None
         if module in targets:
-            raise ValueError(f"{targets[module].path!r} and {place!r} are the same module")
+            raise ValueError(f"{written[module]!r} and {place!r} are the same module")
+        written[module] = place
         targets[module] = _Target(path, module, layout, first.calls[module], count)
     return list(targets.values())
 

@@ -36,6 +36,11 @@ def create_model(
             ours has none.
     """
     check_positive("num_classes", num_classes)
+    if not (blocks is None or isinstance(blocks, StackConfig)):
+        raise ValueError(
+            "blocks must be a scalednl.StackConfig, which says how many blocks and where, such as "
+            f"StackConfig(BlockConfig(heads=4), count=3), but got a {type(blocks).__name__}"
+        )
     config = ModelConfig(name, num_classes, blocks, position, dropout)
     shape = network_shape(name)
     kernel = shape.stem_kernel

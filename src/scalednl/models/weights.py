@@ -34,7 +34,8 @@ UNUSABLE = (KeyError, TypeError, ValueError, RuntimeError, OverflowError, Attrib
 def save_model(model: nn.Module, path: str | Path) -> None:
     """Write a network of `create_model` to a file, whole or not at all.
 
-    Networks from elsewhere that `scalednl train` has made are described by their name.
+    Networks from elsewhere that `scalednl train` has made are described by their name. Tensors keep
+    their dtypes; `order` and `memory` of blocks are those that the network was made with.
     """
     config = config_of(model)
     if config is None:
@@ -45,9 +46,30 @@ def save_model(model: nn.Module, path: str | Path) -> None:
     path = Path(path)
     if not path.parent.is_dir():
         raise ValueError(f"{path.parent} is not a folder: make it first")
+    tensors = model.state_dict()
+    _check_unchanged(config, tensors)
     header = json.dumps({"format": FORMAT, "model": config.as_dict()})
     with replacing(path) as temporary:
-        save_tensors(model.state_dict(), temporary, {KEY: header})
+        save_tensors(tensors, temporary, {KEY: header})
+
+
+def _check_unchanged(config: ModelConfig, tensors: Mapping[str, Tensor]) -> None:
+    """Raise where a network is no longer the one that its config makes.
+
+    A function of the user's own is not called for this.
+    """
+    if is_foreign(config.name) and not config.name.startswith(TIMM):
+        return
+    expected = _shapes(config)
+    found = {name: tuple(value.shape) for name, value in tensors.items()}
+    changed = [n for n in expected.keys() | found.keys() if expected.get(n) != found.get(n)]
+    if changed:
+        name = min(changed)
+        raise ValueError(
+            f"the network is no longer the {config.name} that create_model made, so that a file "
+            f"could not say how to make it again: {name} is {found.get(name, 'missing')} instead "
+            f"of {expected.get(name, 'missing')}; save its state_dict instead"
+        )
 
 
 def load_model(path: str | Path, device: str | torch.device = "cpu") -> nn.Module:
@@ -58,25 +80,28 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> nn.Modul
     in the file fit what the header describes: a network of timm by timm, and one of a user's own
     only if its function is registered.
     """
-    weights, config = read_weights(path, device)
     try:
-        model = make_network(config).to(device)
-        model.load_state_dict(weights)
+        place = torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(f"device={device!r} is unknown: {_short(error)}") from None
+    weights, config = read_weights(path)
+    try:
+        model = make_network(config)
+        # The tensors of the file themselves, so that their dtypes stay.
+        model.load_state_dict(weights, assign=True)
     except UNUSABLE as error:
         raise ValueError(f"{path} cannot be loaded: {_short(error)}") from error
-    return model.eval()
+    return model.to(place).eval()
 
 
-def read_weights(
-    path: str | Path, device: str | torch.device = "cpu"
-) -> tuple[dict[str, Tensor], ModelConfig]:
+def read_weights(path: str | Path) -> tuple[dict[str, Tensor], ModelConfig]:
     """The tensors in a file of `save_model`, and the network that they belong to."""
     path = find_weights(path)
     if path.is_dir():
         path /= FILE
     if not path.is_file():
         raise ValueError(f"{path} is not a file: load_model takes files of save_model")
-    with open_tensors(path, device) as file:
+    with open_tensors(path) as file:
         header = (file.metadata() or {}).get(KEY)
         if header is None:
             raise ValueError(

@@ -103,8 +103,9 @@ def nonlocal_attention(
     another number of pixels (keys) than theta. `softmax_scale` is a number, or a tensor with one
     number per head; None is 1/sqrt of the channels of one head.
     """
-    _check_embeddings(theta, phi, g, softmax_scale, key_mask)
+    _check_embeddings(theta, phi, g, key_mask)
     check_attention_options(theta.shape[1], heads, attention, view, scale)
+    check_factors(heads, softmax_scale, reference_pixels)
     check_center(center, attention)
     check_reference(reference_pixels, attention, scale)
     if is_own(attention):
@@ -159,8 +160,9 @@ def attention_map(
     being `softmax_scale` (None: 1/sqrt(d)); others are functions of their own. `center` subtracts
     the mean of every row, and "keys+mean" adds 1/N to it. Columns of keys outside `key_mask` are 0.
     """
-    _check_embeddings(theta, phi, None, softmax_scale, key_mask)
+    _check_embeddings(theta, phi, None, key_mask)
     check_attention_options(theta.shape[1], heads, attention, view, scale)
+    check_factors(heads, softmax_scale, reference_pixels)
     check_center(center, attention)
     check_reference(reference_pixels, attention, scale)
     if is_own(attention):
@@ -311,7 +313,6 @@ def _check_embeddings(
     theta: Tensor,
     phi: Tensor,
     g: Tensor | None,
-    softmax_scale: float | Tensor | None,
     key_mask: Tensor | None,
 ) -> None:
     for value in (theta, phi, phi if g is None else g):
@@ -330,12 +331,27 @@ def _check_embeddings(
             "theta, phi and g must agree in batch and channels, and phi and g in every size, "
             f"but got {_shapes(theta, phi, g)}"
         )
+    if key_mask is not None:
+        check_mask("key_mask", key_mask, phi)
+
+
+def check_factors(
+    heads: int, softmax_scale: float | Tensor | None, reference_pixels: float | Tensor | None
+) -> None:
+    """Raise unless a tensor in the place of a number has one number, or one per head."""
     if not (softmax_scale is None or isinstance(softmax_scale, (int, float, Tensor))):
         raise ValueError(
             f"softmax_scale={softmax_scale!r} must be a number, or a tensor with one per head"
         )
-    if key_mask is not None:
-        check_mask("key_mask", key_mask, phi)
+    if isinstance(softmax_scale, Tensor) and softmax_scale.numel() not in (1, heads):
+        raise ValueError(
+            f"softmax_scale must have one number per head, {heads}, or one for all, but has shape "
+            f"{tuple(softmax_scale.shape)}"
+        )
+    if isinstance(reference_pixels, Tensor) and reference_pixels.numel() != 1:
+        raise ValueError(
+            f"reference_pixels must be one number, but has shape {tuple(reference_pixels.shape)}"
+        )
 
 
 def _shapes(theta: Tensor, phi: Tensor, g: Tensor | None) -> str:

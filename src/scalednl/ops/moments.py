@@ -77,6 +77,8 @@ class Moments:
         """Move what was collected to another device, to merge it there."""
         if self.mean is not None and self.scatter is not None:
             self.mean, self.scatter = self.mean.to(device), self.scatter.to(device)
+        if isinstance(self.pixels, Tensor):
+            self.pixels = self.pixels.to(device)
         return self
 
     def all_reduce(self, group: "dist.ProcessGroup | None" = None) -> "Moments":

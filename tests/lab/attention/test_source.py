@@ -60,6 +60,8 @@ def test_photos_have_the_size_of_the_training_images(tmp_path: Path) -> None:
     assert _note(weights, photo, resize=60) == f"{shown} 80 x 60 pixels"
     assert _note(weights, photo).startswith(f"{shown} 43 x 32 pixels, as CIFAR-10 has")
     assert _note(weights, photo, data="tiny-imagenet").startswith(f"{shown} 75 x 56 pixels")
+    with pytest.raises(CommandError, match="trained on 4 classes, but tiny-imagenet has 200"):
+        open_source(run, photos=[photo], data="tiny-imagenet")
     with pytest.raises(UsageError, match="--resize must be at least 8, got 4"):
         open_source(run, photos=[photo], resize=4)
     with pytest.raises(UsageError, match="--resize 60 is for photos: add --image PHOTO"):

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
 import scalednl
 from scalednl.config import BlockConfig
+from scalednl.errors import UsageError
 from scalednl.lab.attention.source import open_source
 from scalednl.lab.attention.untrained import untrained
 from scalednl.lab.records.run import RunFolder, RunSetup
@@ -50,6 +52,14 @@ def test_batch_norm_has_the_statistics_of_the_scored_images(tmp_path: Path) -> N
     assert_close(norm.running_mean, maps.mean((0, 2, 3)), 1e-4)
     assert_close(norm.running_var, maps.var((0, 2, 3)), 1e-4)
     assert norm.momentum == 0.1
+
+
+def test_photos_may_be_too_small(tmp_path: Path) -> None:
+    """A photo whose last map has one pixel is one sentence with the option that helps."""
+    run, photo = made_run(tmp_path / "run"), tmp_path / "dot.png"
+    Image.new("RGB", (4, 4)).save(photo)
+    with pytest.raises(UsageError, match="too small for this network: add --resize N"):
+        untrained(open_source(run, photos=[photo]))
 
 
 @pytest.mark.parametrize("found", [True, False])

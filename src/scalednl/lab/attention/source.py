@@ -24,9 +24,11 @@ from scalednl.lab.data.splits import Labels
 from scalednl.lab.training.evaluate import TEST_BATCH
 from scalednl.lab.training.setup import experiment_data, test_crop
 from scalednl.lab.training.trained import (
+    check_class_count,
     check_classes,
     recorded_classes,
     source_experiment,
+    source_folder,
     source_model,
 )
 from scalednl.models.foreign_network import config_of
@@ -119,6 +121,10 @@ def open_source(
         )
     info = info or (experiment.facts if experiment else DATA_SETS[DEFAULT_NORMALISATION])
     if photos:
+        made = experiment.generated if experiment else None
+        classes = made.classes if made else info.classes
+        if data is not None and classes and source_folder(path).exists():
+            check_class_count(path, model, data, classes)
         names = _photo_classes(experiment, info.class_names or recorded_classes(path), model)
         size = _photo_size(experiment, info, resize)
         pictures = [photo_picture(photo, index, size) for index, photo in enumerate(photos)]

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.optim.swa_utils import update_bn
 
-from scalednl.errors import CommandError
+from scalednl.errors import CommandError, UsageError
 from scalednl.lab.attention.source import NetworkSource
 from scalednl.lab.config import Experiment
 from scalednl.lab.training.setup import initial_numbers, load_pretrained
@@ -39,7 +39,11 @@ def untrained(source: NetworkSource) -> Untrained:
         model = make_network(config)
     start_words = _start(model, trained)
     model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    update_bn(source.scored(), model.eval())
+    try:
+        update_bn(source.scored(), model.eval())
+    except ValueError as error:
+        # A map of one pixel has no variance; images of data sets are larger.
+        raise UsageError(f"too small for this network: add --resize N ({error})") from error
     return Untrained(model, seed, start_words)
 
 

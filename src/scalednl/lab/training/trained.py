@@ -141,15 +141,19 @@ def with_reference_pixels(model: nn.Module, pixels: int) -> nn.Module:
     return other.eval()
 
 
-def check_classes(source: Path, model: nn.Module, data: ImageData) -> None:
-    """Raise unless a network has as many classes as the data."""
+def check_class_count(source: Path, model: nn.Module, name: str, classes: int) -> None:
+    """Raise unless a network has as many classes as the data of this name."""
     config = config_of(model)
     assert config is not None
-    if config.num_classes != len(data.class_names):
+    if config.num_classes != classes:
         raise CommandError(
-            f"{source} was trained on {config.num_classes} classes, but {data.name} has "
-            f"{len(data.class_names)}"
+            f"{source} was trained on {config.num_classes} classes, but {name} has {classes}"
         )
+
+
+def check_classes(source: Path, model: nn.Module, data: ImageData) -> None:
+    """Raise unless a network has the classes of the data."""
+    check_class_count(source, model, data.name, len(data.class_names))
     names = recorded_classes(source)
     if is_folder(data.name) and names and names != tuple(data.class_names):
         pairs = zip(names, data.class_names, strict=True)
