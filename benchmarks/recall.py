@@ -85,7 +85,7 @@ def main(options: Options) -> None:
     if not options.same_for_all and wanted.blocks:
         with same_for_all_queries():
             found = evaluate_source(folder, None, None, None)
-        words += f", with the mean row for all queries {found['test_error_pct']:.1f} %"
+        words += f", with the mean row for all queries {found.test_error_pct:.1f} %"
     print(f"{words}, {outcome.result.seconds:.0f} s", flush=True)
 
 

@@ -83,7 +83,7 @@ def _tests(path: Path, done: set[tuple[str, int, int | None]]) -> Iterator[Teste
     for size in SIZES:
         for pixels in (None, TRAINED_PIXELS) if scaled else (None,):
             if (path.name, size, pixels) not in done:
-                error = evaluate_source(path, size=size, reference_pixels=pixels)["test_error_pct"]
+                error = evaluate_source(path, size=size, reference_pixels=pixels).test_error_pct
                 yield Tested(path.name, describe_block(experiment), size, pixels, error)
 
 

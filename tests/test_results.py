@@ -19,8 +19,9 @@ from scalednl.lab.records.run import RunFolder
 from scalednl.lab.records.runs import by_cell, find_runs, read_run
 from scripts.parts import with_parts
 from scripts.result_tables import AGAIN, REPEATED, RUNS, SCALE, errors_of
-from scripts.results import PAGES, RECORDS, collect, figures, lend_attention, parts
+from scripts.results import PAGES, collect, figures, lend_attention, parts
 from scripts.two_stages import two_stages_table
+from scripts.weights import RECORDS
 from tests.lab.training.builders import SETTINGS, small
 
 RECORDED = sorted(RUNS.iterdir()) if RUNS.is_dir() else []

@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     from scalednl.models.registry import create_model, list_models
     from scalednl.models.weights import load_model, save_model
     from scalednl.ops.moments import Moments
-    from scalednl.ops.planner import Plan
+    from scalednl.ops.planner import Choice, Plan, use_constants
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AttentionKind",
     "BlockConfig",
+    "Choice",
     "ConversionReport",
     "ExportReport",
     "InsertionReport",
@@ -54,6 +55,7 @@ __all__ = [
     "load_model",
     "register_attention",
     "save_model",
+    "use_constants",
 ]
 
 _MODULES = {
@@ -70,7 +72,7 @@ _MODULES = {
     "models.registry": ("create_model", "list_models"),
     "models.weights": ("load_model", "save_model"),
     "ops.moments": ("Moments",),
-    "ops.planner": ("Plan",),
+    "ops.planner": ("Choice", "Plan", "use_constants"),
 }
 
 

@@ -122,7 +122,7 @@ def test_errors_are_of_the_test_set(tmp_path: Path) -> None:
     errors = ablation_errors(open_source(path, images=2))
     assert errors is not None
     assert tuple(errors) == (*MAP_ABLATIONS, *VIEW_ABLATIONS)
-    assert errors["unchanged"] == evaluate_source(path, None, None, None)["test_error_pct"]
+    assert errors["unchanged"] == evaluate_source(path, None, None, None).test_error_pct
     fewer = ablation_errors(open_source(path, images=2, test_images=8))
     assert fewer is not None
     assert errors != fewer

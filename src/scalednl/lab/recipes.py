@@ -4,7 +4,7 @@
     cifar100-wrn28_10-softmax-wd5e4     weight decay 5e-4, which public WRN results use
     tiny-preresnet50-plain-pretrain     then tiny-preresnet50-scaled-finetune --weights RUN
     cifar10-preresnet20-scaled-short    not the paper's: one-cycle, 15 epochs, for processors
-    pairs-scaled, recall-scaled         generated images, one to three minutes on 2 cores
+    pairs-scaled, recall-scaled         generated images, minutes on 2 cores
 
 `plain` is the network without blocks. `custom` is the recipe of data and networks that are named
 without one. Anything else is an override on the command line.

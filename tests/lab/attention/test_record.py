@@ -77,7 +77,7 @@ def test_what_a_record_holds(tmp_path: Path) -> None:
         assert np.mean(heads) == pytest.approx(block.scores["query_angles"].mean)
     assert record.ablations is not None
     assert record.ablations.images == 40
-    error = evaluate_source(path, None, None, None)["test_error_pct"]
+    error = evaluate_source(path, None, None, None).test_error_pct
     assert record.ablations.error_pct["unchanged"] == error
     folder = RunFolder(path).attention
     assert len(record.maps) == 2 * 4 * 2

@@ -48,7 +48,7 @@ def test_what_is_seen_is_what_the_network_predicts(source: NetworkSource) -> Non
 def test_the_error_of_the_unchanged_network_is_its_test_error(source: NetworkSource) -> None:
     """Ablations include the network as it is."""
     errors = ablation_errors(source)
-    assert errors["unchanged"] == evaluate_source(source.path, None, None, None)["test_error_pct"]
+    assert errors["unchanged"] == evaluate_source(source.path, None, None, None).test_error_pct
     assert ablation_errors(replace(source, tested=None)) == {}
 
 

@@ -229,8 +229,8 @@ def test_two_processes_are_one_run(tmp_path: Path) -> None:
     result = RunFolder(tmp_path / "torchrun").read_result()
     assert result is not None
     found = evaluate_source(tmp_path / "torchrun", None, None, None)
-    assert found["test_error_pct"] == result.test_error_pct.last
-    assert found["test_loss"] == pytest.approx(result.test_loss, rel=1e-5)
+    assert found.test_error_pct == result.test_error_pct.last
+    assert found.test_loss == pytest.approx(result.test_loss, rel=1e-5)
 
 
 def test_gradients_of_two_ranks_are_those_of_the_joined_batch() -> None:

@@ -99,8 +99,8 @@ def test_eval_gives_the_recorded_number(tmp_path: Path) -> None:
     result = _run(tmp_path / "run").result
     for _ in range(2):
         found = evaluate_source(tmp_path / "run", None, None, None)
-        assert found["test_error_pct"] == result.test_error_pct.last
-        assert found["test_loss"] == result.test_loss
+        assert found.test_error_pct == result.test_error_pct.last
+        assert found.test_loss == result.test_loss
         # As if the process had been killed between the last checkpoint and the final weights.
         (tmp_path / "run" / "weights.safetensors").unlink()
         (tmp_path / "run" / "result.json").unlink()

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import math
 import os
 import random
 import shutil
@@ -94,8 +93,8 @@ def test_a_run_leaves_what_the_documentation_says(tmp_path: Path) -> None:
     epochs = RunFolder(tmp_path / "run").read_epochs()
     assert [epoch.epoch for epoch in epochs] == [0, 1]
     found = evaluate_source(tmp_path / "run", None, None, None)
-    assert found["test_error_pct"] == result.test_error_pct.last
-    assert found["test_loss"] == pytest.approx(result.test_loss, rel=1e-5)
+    assert found.test_error_pct == result.test_error_pct.last
+    assert found.test_loss == pytest.approx(result.test_loss, rel=1e-5)
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     assert config["schema"] == 1
     assert config["run"]["threads"] == 1
@@ -164,7 +163,7 @@ def test_a_network_from_elsewhere_resumes_to_the_same_bits(
     found = evaluate_source(tmp_path / "cut")
     result = RunFolder(tmp_path / "cut").read_result()
     assert result is not None
-    assert found["test_error_pct"] == result.test_error_pct.last
+    assert found.test_error_pct == result.test_error_pct.last
     record_run(tmp_path / "cut", images=8, test_images=8)
     attention = read_attention(tmp_path / "cut" / "attention")
     assert attention is not None
@@ -336,8 +335,8 @@ def test_mixed_precision_trains(tmp_path: Path) -> None:
         outcome = _run(tmp_path / precision, small(precision=precision))
         assert outcome.status == "finished"
     found = evaluate_source(tmp_path / "bf16", None, None, None)
-    assert math.isfinite(found["test_loss"])
-    assert 0 <= found["test_error_pct"] <= 100
+    assert found.test_loss is not None
+    assert 0 <= found.test_error_pct <= 100
     single, mixed = _weights(tmp_path / "fp32"), _weights(tmp_path / "bf16")
     assert all(value.isfinite().all() for value in mixed.values())
     assert not torch.equal(mixed["stem.weight"], single["stem.weight"])
@@ -526,4 +525,4 @@ def test_fine_tuning_refuses_trained_blocks(tmp_path: Path) -> None:
 def test_a_run_in_parts_can_be_evaluated(tmp_path: Path) -> None:
     """What training needed of a batch is nothing to a test."""
     _run(tmp_path / "run", small(epochs=1, accumulate=2))
-    assert evaluate_source(tmp_path / "run", None, None, None)["images"] == 40
+    assert evaluate_source(tmp_path / "run", None, None, None).images == 40

@@ -107,9 +107,9 @@ def test_the_same_images_anywhere_are_the_same_run(trained: Path) -> None:
     assert outcome.status == "finished"
     assert outcome.result.sessions == 1
     tested = evaluate_source(trained / "run", f"folder:{moved}", root=root)
-    assert tested["test_error_pct"] == outcome.result.test_error_pct.last
-    assert tested["class_error_pct"].keys() == {"cat", "dog"}
-    assert tested == {**evaluate_source(trained / "run", root=root), "data": f"folder:{moved}"}
+    assert tested.test_error_pct == outcome.result.test_error_pct.last
+    assert tested.class_error_pct.keys() == {"cat", "dog"}
+    assert tested == replace(evaluate_source(trained / "run", root=root), data=f"folder:{moved}")
 
 
 def test_a_moved_folder_says_which_option_finds_it(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_moved_folder_says_which_option_finds_it(tmp_path: Path) -> None:
     (path / "result.json").unlink()
     with pytest.raises(UsageError, match=said):
         run(recorded, path, SETTINGS, root=root, quiet=True)
-    assert evaluate_source(path, f"folder:{tmp_path / 'moved'}", root=root)["images"] == 10
+    assert evaluate_source(path, f"folder:{tmp_path / 'moved'}", root=root).images == 10
 
 
 def test_test_images_alone_can_be_tested_on(trained: Path, tmp_path: Path) -> None:
@@ -138,10 +138,8 @@ def test_test_images_alone_can_be_tested_on(trained: Path, tmp_path: Path) -> No
     alone = tmp_path / "alone"
     shutil.copytree(trained / "pets" / "val", alone / "val")
     both = evaluate_source(trained / "run", root=root)
-    assert evaluate_source(trained / "run", f"folder:{alone}", root=root) == {
-        **both,
-        "data": f"folder:{alone}",
-    }
+    found_alone = evaluate_source(trained / "run", f"folder:{alone}", root=root)
+    assert found_alone == replace(both, data=f"folder:{alone}")
     assert open_source(trained / "run", images=3, data=f"folder:{alone}", root=root).pictures
     weights = trained / "run" / "weights.safetensors"
     found = source_experiment(weights, f"folder:{alone}", root)
@@ -197,7 +195,7 @@ def test_changed_images_do_not_resume(tmp_path: Path) -> None:
         evaluate_source(path, root=root)
     with pytest.raises(UsageError, match=r"holds another experiment \(folder\.found\.content is"):
         run(started, path, SETTINGS, root=root, quiet=True)
-    assert evaluate_source(path, f"folder:{pets}", root=root)["images"] == 9
+    assert evaluate_source(path, f"folder:{pets}", root=root).images == 9
 
 
 def test_a_network_trained_on_other_data_sees_a_folder_at_its_side(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ def demo(
     out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("runs/demo"),
     threads: Annotated[int | None, tyro.conf.arg(metavar="N")] = None,
 ) -> None:
-    """Train, measure and inspect networks on generated images: three minutes on two cores.
+    """Train, measure and inspect networks on generated images: about a minute on two cores.
 
     Trains a small network on `pairs` without a block, with a softmax block and with a scaled block,
     measures what the blocks cost, scores their attention, and writes one page; the last line is its

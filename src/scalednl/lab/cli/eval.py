@@ -37,6 +37,7 @@ def evaluate(
         root: Folder of the data sets; $SCALEDNL_DATA or the platform's cache folder if not given.
     """
     import json as encoder
+    from dataclasses import asdict
 
     from scalednl.lab.allocator import keep_memory
     from scalednl.lab.console import counted
@@ -47,15 +48,15 @@ def evaluate(
     keep_memory()
     found = evaluate_source(source, data, limit, root, size=size, reference_pixels=reference_pixels)
     if json:
-        print(encoder.dumps(found, indent=2))
+        print(encoder.dumps(asdict(found), indent=2))
         return
     resized = "" if size is None else f" at {size} px"
     print(
-        f"{source}: test error {found['test_error_pct']:.2f} %, loss {_loss(found['test_loss'])}, "
-        f"on {counted(found['images'], 'image')} of {found['data']}{resized}"
+        f"{source}: test error {found.test_error_pct:.2f} %, loss {_loss(found.test_loss)}, "
+        f"on {counted(found.images, 'image')} of {found.data}{resized}"
     )
     if classes:
-        for name, error in found["class_error_pct"].items():
+        for name, error in found.class_error_pct.items():
             print(f"  {name:30} {'-' if error is None else f'{error:.2f} %'}")
 
 

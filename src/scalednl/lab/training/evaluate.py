@@ -71,6 +71,23 @@ def evaluate(model: nn.Module, batches: Batches, classes: int) -> Evaluation:
     )
 
 
+@dataclass(frozen=True)
+class SourceEvaluation:
+    """What `scalednl eval` reports of a network."""
+
+    source: str
+    data: str
+    images: int
+    size: int | None
+    """To which the shorter side of the images was resized"""
+    reference_pixels: int | None
+    test_error_pct: float
+    test_loss: float | None
+    """None if it is not finite"""
+    class_error_pct: dict[str, float | None]
+    """By the names of the classes; None for a class without test images"""
+
+
 def evaluate_source(
     source: Path,
     name: str | None = None,
@@ -79,7 +96,7 @@ def evaluate_source(
     *,
     size: int | None = None,
     reference_pixels: int | None = None,
-) -> dict[str, Any]:
+) -> SourceEvaluation:
     """Test the network of a run directory, a weights file or a name, as `scalednl eval` does.
 
     With `size`, on images whose shorter side was resized to it.
@@ -106,16 +123,16 @@ def evaluate_source(
         if size is None:
             raise
         raise UsageError(f"--size {size} does not fit the network: {error}") from error
-    return {
-        "source": str(source),
-        "data": experiment.data,
-        "images": found.images,
-        "size": size,
-        "reference_pixels": reference_pixels,
-        "test_error_pct": found.error_pct,
-        "test_loss": found.loss if math.isfinite(found.loss) else None,
-        "class_error_pct": dict(zip(data.class_names, found.class_error_pct, strict=True)),
-    }
+    return SourceEvaluation(
+        source=str(source),
+        data=experiment.data,
+        images=found.images,
+        size=size,
+        reference_pixels=reference_pixels,
+        test_error_pct=found.error_pct,
+        test_loss=found.loss if math.isfinite(found.loss) else None,
+        class_error_pct=dict(zip(data.class_names, found.class_error_pct, strict=True)),
+    )
 
 
 class ResizeShorterSide(nn.Module):
