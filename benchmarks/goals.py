@@ -90,7 +90,7 @@ def print_goals(record: BenchRecord) -> bool:
 
 
 def _table3(record: Table3Record) -> list[Goal]:
-    """Of blocks of 4 heads; times beyond the same round's network without blocks."""
+    """Goals for blocks of 4 heads; times are those beyond the network without blocks."""
     plain = record.rows[0]
     rows = {(row.method, row.heads): row for row in record.rows}
 

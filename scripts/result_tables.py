@@ -159,7 +159,7 @@ def verdict_lists(verdicts: Sequence[Verdict]) -> str:
 
 
 def _sentence(text: str) -> str:
-    """With a capital, unless it begins with a symbol, and a full stop."""
+    """Text as a sentence: a full stop, and a capital unless it begins with a symbol."""
     first = text[:1] if text.startswith("p =") else text[:1].upper()
     return f"{first}{text[1:].rstrip('.')}." if text else ""
 

@@ -366,10 +366,14 @@ def test_any_one_input_may_need_a_gradient(center: str | None, memory: str) -> N
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize(("options", "choice"), CASES[-14:], ids=_name)
 def test_no_images(options: Options, choice: Choice, training: bool) -> None:
-    """An empty batch goes forward and backward, with masks and with other keys."""
+    """An empty batch goes both ways, changes no statistics, and gives no gradient but zeros."""
     block = _block(options, choice).train(training)
     x = _maps(batch=0)
     nothing = torch.zeros(0, *SPACE, dtype=torch.bool)
+    statistics = ("norm.running_mean", "norm.running_var")
+    before = {n: b.clone() for n, b in block.named_buffers() if n in statistics}
     for given in ({"mask": nothing}, {"keys": x}, {"keys": x, "key_mask": nothing}):
         block(x, **given).sum().backward()
-    assert all(buffer.isfinite().all() for buffer in block.buffers())
+    assert all(torch.equal(block.get_buffer(name), value) for name, value in before.items())
+    gradients = [p.grad for p in block.parameters() if p.grad is not None]
+    assert all(not gradient.any() for gradient in gradients)

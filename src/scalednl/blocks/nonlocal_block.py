@@ -231,7 +231,7 @@ class NonLocalBlock(nn.Module):
 
     @property
     def dtype(self) -> torch.dtype | None:
-        """That of the weights; None where modules without weights took the block's places."""
+        """The dtype of the weights; None where modules without weights took the block's places."""
         # FSDP and replicas of nn.DataParallel leave a block with weights but without parameters.
         if (weight := self._parts.weight()) is not None:
             return weight.dtype

@@ -26,7 +26,7 @@ def is_large_map(queries: int, keys: int) -> bool:
 
 
 def images_at_once(heads: int, queries: int, keys: int) -> int:
-    """Of how many images all maps fit at once."""
+    """How many images have all of their maps in memory at once."""
     return max(1, LARGEST_MAP // (heads * queries * keys))
 
 

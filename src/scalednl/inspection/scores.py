@@ -133,7 +133,7 @@ def query_angles(maps: Factors) -> Score:
 
 
 def _linear_scores(maps: Factors, share: Score) -> dict[str, Score]:
-    """Of maps without softmax, which are their own logits: the key's main effect is the unary term.
+    """Scores of maps without softmax, their own logits: the key's main effect is the unary term.
 
     A row without its mean is A_i = f theta_i . (phi_j - mean(phi)), of length
     |A_i|^2 = f^2 keys theta_i^T Cov(phi) theta_i.
@@ -167,7 +167,7 @@ def _softmax_scores(maps: Factors) -> dict[str, Score]:
 def _of_softmax_maps(
     a: Float[Tensor, "maps queries keys"], phi: Float[Tensor, "maps keys seen"]
 ) -> dict[str, Float[Tensor, "maps"]]:
-    """Of maps whose rows sum to 1, so that they have no main effect of the query.
+    """Scores of maps whose rows sum to 1, so that they have no main effect of the query.
 
     - `vertical_share`: Var_j(mean_i A_ij) / Var_ij(A_ij).
     - `long_keys_share`: as `long_keys_share` defines it, with mean_j(A_ij) = 1 / keys.

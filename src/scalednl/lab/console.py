@@ -129,7 +129,7 @@ class LastingStream(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """That of the stream below."""
+        """The encoding of the stream below."""
         return self._stream.encoding
 
 

@@ -207,7 +207,7 @@ def _check(what: str, wanted: str, value: object, shape: tuple[int, ...], like: 
 
 
 def _gradients(what: str, y: Tensor, *embeddings: Tensor) -> tuple[Tensor, ...]:
-    """Of a sum with weights; 0 where y does not depend on an embedding."""
+    """Gradients of a weighted sum of y; 0 where y does not depend on an embedding."""
     if not y.requires_grad:
         return tuple(torch.zeros_like(value) for value in embeddings)
     weights = torch.linspace(-1, 1, y.numel(), dtype=y.dtype).view_as(y)

@@ -120,7 +120,7 @@ def _schedule(s: BlockState, order: Order, fold: bool | None) -> Schedule:
 
 
 def _own_choice(s: BlockState, order: Order) -> Choice:
-    """Of an attention of a user's own: what was registered as faster is, whatever it costs."""
+    """The choice for a user's own attention: the order registered as faster, at any cost."""
     available = order != "auto" and not s.orders()[order]
     return Choice(order if available else fastest_own(s.attention))
 

@@ -189,7 +189,7 @@ def test_a_run_of_a_larger_machine_resumes_by_its_name(
 
 @pytest.mark.usefixtures("unchecked_shapes")
 def test_numbers_and_names_are_both_understood(tmp_path: Path, run_here: Run) -> None:
-    """--block.init takes a deviation, --block.softmax-scale a factor; the folder's name goes on."""
+    """--block.init takes a deviation, --block.softmax-scale a factor; the folder is named so."""
     out = str(tmp_path / "run")
     options = ["--block.init", "0.05", "--epochs", "1", "--precision", "bf16", "--out", out]
     run = run_here("train", "pairs-scaled", *OPTIONS, *options)

@@ -95,7 +95,7 @@ def test_finished_runs_stay(tmp_path: Path) -> None:
 
 
 def test_a_run_of_another_process_is_waited_for(tmp_path: Path) -> None:
-    """A locked run is neither begun nor failed; when the lock opens it is gone on with."""
+    """A locked run is neither begun nor failed; when the lock opens it is resumed."""
     (run,) = planned(tmp_path, "a")
     run.path.mkdir()
     notes, held = Notes(), RunFolder(run.path).locked()
@@ -227,7 +227,7 @@ def test_two_sweeps_share_a_folder(tmp_path: Path) -> None:
 
 
 def test_training_goes_on_after_a_kill(tmp_path: Path) -> None:
-    """A real training whose process is killed goes on where its checkpoint stands."""
+    """A real training whose process is killed resumes from its checkpoint."""
     check_training_survives_a_kill(tmp_path, lambda runs: _sweep(runs, worker=TRAINING)[0])
     assert read_failure(tmp_path / "training") is None
 

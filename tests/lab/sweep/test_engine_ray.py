@@ -122,7 +122,7 @@ def test_failures_are_told(tmp_path: Path) -> None:
 
 
 def test_a_training_goes_on_after_its_worker_is_lost(tmp_path: Path) -> None:
-    """Ray begins a real training again, which goes on where its checkpoint stands."""
+    """Ray starts a real training again, which resumes from its checkpoint."""
     check_training_survives_a_kill(tmp_path, lambda runs: _sweep(tmp_path, runs, train_with_pid)[0])
 
 

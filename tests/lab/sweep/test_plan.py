@@ -78,7 +78,7 @@ def test_evidence_goes_line_by_line_and_look_by_look(tmp_path: Path) -> None:
 
 
 def test_of_two_folders_the_one_further_on_counts(tmp_path: Path) -> None:
-    """A copy that is less far, or was cut where the other diverged, is not gone on with."""
+    """A copy that is less far, or was cut where the other diverged, is not resumed."""
     first, second = _plan(tmp_path).runs[:2]
     _begin(first.path, first.experiment, "diverged")
     _begin(tmp_path / "copy", first.experiment, "interrupted")

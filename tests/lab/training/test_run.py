@@ -132,7 +132,7 @@ def _interrupt_after(monkeypatch: pytest.MonkeyPatch, steps: int, number: int) -
 def test_an_interrupted_run_ends_as_if_it_never_was(
     tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
-    """Stopped at any step, in the middle of an epoch or at its end, it goes on to the same bits."""
+    """Stopped at any step, in the middle of an epoch or at its end, it resumes to the same bits."""
     with monkeypatch.context() as patch:
         _interrupt_after(patch, steps, signal.SIGINT)
         first = _run(tmp_path / "cut")
@@ -302,7 +302,7 @@ def test_fine_tuning_begins_from_the_trained_backbone(tmp_path: Path) -> None:
 def test_going_on_needs_the_pretrained_weights_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An interrupted fine-tuning goes on though the first run is gone."""
+    """An interrupted fine-tuning resumes although the first run is gone."""
     _run(tmp_path / "pretrain", small(blocks=0, epochs=1))
     tuned = small(finetune=True, weights=str(tmp_path / "pretrain"), epochs=1)
     with monkeypatch.context() as patch:

@@ -99,7 +99,7 @@ def test_a_folder_chooses_its_augmentation() -> None:
 
 
 def test_making_a_network_draws_no_random_number_of_others() -> None:
-    """The network follows from the seed alone, and torch's own stream goes on as before."""
+    """The network follows from the seed alone, and torch's own stream is unchanged."""
     torch.manual_seed(5)
     first = initial_model(SMALL, 4).state_dict()
     drawn = torch.rand(1)

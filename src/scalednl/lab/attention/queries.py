@@ -18,7 +18,7 @@ def spread_queries(size: tuple[int, int]) -> list[ImagePlace]:
 
 
 def grating_queries(pixels: Bytes) -> list[ImagePlace]:
-    """Of a generated image, a grating at each edge."""
+    """A pixel in the grating at each edge of a generated image."""
     middle = pixels.shape[1] // 2
     row, column = _strongest(pixels[:, :middle])
     other_row, other_column = _strongest(pixels[:, middle:])

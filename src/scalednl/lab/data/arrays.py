@@ -120,7 +120,7 @@ def _matches(array: npt.NDArray[Any], check: list[Any] | None) -> bool:
 def save_rows(
     path: Path, shape: tuple[int, ...], kind: npt.DTypeLike, parts: Iterable[npt.NDArray[Any]]
 ) -> None:
-    """As np.save, which does not report that the disk is full, and part by part."""
+    """Write an array part by part, like np.save, but report a full disk."""
     layout = {"descr": np.dtype(kind).str, "fortran_order": False, "shape": shape}
     with path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, layout)

@@ -68,7 +68,7 @@ def verify(data: DataSet, root: Path) -> Description:
 
 
 def _fetch(data: DataSet, root: Path, mirror: str | None, say: Say) -> Description:
-    """From the first source that gives a valid copy."""
+    """Store a copy from the first source that gives a valid one."""
     downloads = root / ".downloads" / data.name
     with writing_data(root):
         downloads.mkdir(parents=True, exist_ok=True)

@@ -94,7 +94,7 @@ class Artefact:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """In the order of their first cells."""
+        """Names of columns, in the order of their first cells."""
         return tuple(dict.fromkeys(cell.column for cell in self.cells))
 
     def trainings(self, scale: Scale) -> list[tuple[Cell, Experiment]]:

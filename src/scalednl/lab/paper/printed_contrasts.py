@@ -140,7 +140,7 @@ class DesignPower:
 
     @property
     def power(self) -> float:
-        """With the printed number of seeds."""
+        """The power of the printed number of seeds."""
         return two_group_power(self.printed_seeds, self.gap / self.run_sd, FIXED_LEVEL)
 
 

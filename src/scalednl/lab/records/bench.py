@@ -155,7 +155,7 @@ class ScalingPoint:
 
     @property
     def pixels(self) -> int:
-        """Of one map."""
+        """The pixels of one map."""
         return self.height * self.width
 
 

@@ -93,7 +93,7 @@ def by_cell(runs: Iterable[RunRecord]) -> dict[str, list[RunRecord]]:
 
 
 def which_counts(runs: Sequence[RunRecord]) -> RunRecord:
-    """Of several runs of a training and seed, the one that counts.
+    """The run that counts among several of one training and seed.
 
     A run that has ended counts before others; of two, the earlier, so that repeating a run hides
     nothing. Among unfinished runs it is the one that is being trained, then the one further on.

@@ -69,7 +69,7 @@ class ScaleGroup:
 
     @property
     def part(self) -> str:
-        """That it is a part of the table, in a sentence; nothing if it is complete or not run."""
+        """A sentence saying that this is a part of the table; "" if it is complete or not run."""
         if not self.has_ours or self.trained == self.trainings:
             return ""
         return (

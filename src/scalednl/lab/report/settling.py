@@ -78,7 +78,7 @@ def _seeds(
 
 
 def _seed_sd(claim: Claim, row: RowValues, rule: Rule) -> float:
-    """Of one seed's contrast; before there are seeds, from what one run is assumed to scatter."""
+    """Standard deviation of a seed's contrast; before there are seeds, from an assumed scatter."""
     found = row.estimate
     if found is not None:
         return upper_sd(found.error * math.sqrt(row.n), found.df)

@@ -173,7 +173,7 @@ def _arm(kind: str, row: Training, costs: dict[str, BlocksRow]) -> Arm:
 
 
 def warning(content: Content) -> str:
-    """That all runs are of generated images, in a sentence; "" where some are not."""
+    """A sentence saying that all runs are of generated images; "" where some are not."""
     data = {run.data for run in content.runs if run.data is not None}
     if not data or not all(map(is_generated, data)):
         return ""
