@@ -231,7 +231,7 @@ def test_a_finished_run_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Mon
     """The second call gives the first one's result without touching a thing."""
     first = _run(tmp_path / "run")
     before = {p: p.stat().st_mtime_ns for p in (tmp_path / "run").rglob("*")}
-    monkeypatch.setattr(run_module, "experiment_data", None)
+    monkeypatch.setattr(run_module, "prepare", None)
     second = _run(tmp_path / "run")
     assert second.result.test_error_pct == first.result.test_error_pct
     assert {p: p.stat().st_mtime_ns for p in (tmp_path / "run").rglob("*")} == before
