@@ -231,7 +231,7 @@ def exact(function: Method, case: Case) -> tuple[dict[str, Tensor], Mapping[str,
     return results(block.train(case.training), x, grad), norm.state_dict()
 
 
-class Outcome(NamedTuple):
+class HalfErrors(NamedTuple):
     """One result in half precision beside float64."""
 
     finite: bool
@@ -241,7 +241,7 @@ class Outcome(NamedTuple):
     """Relative errors by name; those of z and of x's gradient without what rounding them costs"""
 
 
-def measured(method: Method, case: Case, precision: Precision) -> Outcome:
+def measured(method: Method, case: Case, precision: Precision) -> HalfErrors:
     """A method's results in half precision against float64."""
     x, grad = case.tensors()
     truth, norm_state = exact(method.function, case)
@@ -262,7 +262,7 @@ def measured(method: Method, case: Case, precision: Precision) -> Outcome:
         if residual is not None:
             branch = errors[name] if name == "z" else branch
             errors[name] -= _error(truth[name].to(case.dtype), truth[name], residual)
-    return Outcome(all(error < math.inf for error in errors.values()), branch, errors)
+    return HalfErrors(all(error < math.inf for error in errors.values()), branch, errors)
 
 
 def _error(value: Tensor, truth: Tensor, residual: Tensor | None) -> float:
@@ -279,7 +279,7 @@ def _row(method: Method, setting: HalfSetting, device: str) -> HalfRow:
     right: float | None = None
     failure = ""
     deviation = 1.0
-    first: Outcome | None = None
+    first: HalfErrors | None = None
     while deviation <= LARGEST:
         case = Case(
             *(setting.features, DTYPES[setting.dtype], deviation),

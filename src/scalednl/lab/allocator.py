@@ -17,7 +17,7 @@ TRIM_THRESHOLD, TOP_PAD, MMAP_MAX = -1, -2, -4
 SETTINGS = {MMAP_MAX: 0, TRIM_THRESHOLD: -1, TOP_PAD: 1 << 28}
 """No block is mapped on its own, the heap never shrinks, and grows by 256 MiB of addresses"""
 
-State = Literal["kept", "default", "own", "other"]
+AllocatorState = Literal["kept", "default", "own", "other"]
 """`kept`: freed memory stays in the process; `default`: glibc's own settings, as asked for; `own`:
 the user chose an allocator or its settings; `other`: not glibc, or it refused"""
 
@@ -26,7 +26,7 @@ the user chose an allocator or its settings; `other`: not glibc, or it refused""
 class Allocator:
     """The allocator that a process computes with."""
 
-    state: State
+    state: AllocatorState
     detail: str = ""
     """What the user set, or which system has no such settings"""
 
@@ -34,7 +34,7 @@ class Allocator:
         return _WORDS[self.state] + (f" ({self.detail})" if self.detail else "")
 
 
-_WORDS: dict[State, str] = {
+_WORDS: dict[AllocatorState, str] = {
     "kept": "freed memory is kept for the next step",
     "default": "glibc's default, freed memory is returned to the system",
     "own": "as set by you, left unchanged",

@@ -5,7 +5,12 @@ from collections.abc import Iterable, Mapping
 from torch import Tensor, nn
 
 from scalednl.models.assemble import Block
-from scalednl.models.checkpoint_file import Checkpoint, canonical, read_checkpoint, shared_prefix
+from scalednl.models.checkpoint_file import (
+    CheckpointSource,
+    canonical,
+    read_checkpoint,
+    shared_prefix,
+)
 from scalednl.models.foreign import PARTS, ConversionError, Names, adapt, names_of_state
 from scalednl.models.released_names import released_names
 from scalednl.models.residual import ResidualNetwork
@@ -18,7 +23,7 @@ TRACKED = "num_batches_tracked"
 
 
 def load_foreign_state_dict(
-    model: nn.Module, checkpoint: Checkpoint, rename: Mapping[str, str] | None = None
+    model: nn.Module, checkpoint: CheckpointSource, rename: Mapping[str, str] | None = None
 ) -> tuple[str, ...]:
     """Load a checkpoint whose non-local blocks are foreign into a model that has ours.
 

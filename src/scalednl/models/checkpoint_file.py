@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from scalednl.safetensors_file import open_tensors
 
-Checkpoint = str | Path | Mapping[str, Any]
+CheckpointSource = str | Path | Mapping[str, Any]
 WRAPPERS = (
     *("state_dict", "model_state_dict", "model_state", "model", "net", "network", "weights"),
     *("params", "module", "state_dict_ema", "model_ema", "ema_state_dict", "ema", "params_ema"),
@@ -24,7 +24,7 @@ RESERVES = b"\nbytearray\n"
 """In a pickle, the one call that weights_only allows that fills all the memory it asks for"""
 
 
-def read_checkpoint(checkpoint: Checkpoint) -> dict[str, Tensor]:
+def read_checkpoint(checkpoint: CheckpointSource) -> dict[str, Tensor]:
     """The tensors of a checkpoint by name, without what wrappers of modules put before them."""
     what = "the checkpoint"
     if isinstance(checkpoint, (str, Path)):

@@ -49,7 +49,7 @@ class Choice(NamedTuple):
         return self.order + (" + norm" if self.fold else "")
 
 
-Schedule = tuple[tuple[int, Choice], ...]
+Choices = tuple[tuple[int, Choice], ...]
 """(pixels from which it holds, choice), ascending"""
 
 
@@ -85,7 +85,7 @@ def choose(
     return chosen
 
 
-def _constant_schedule(order: Order, fold: bool | None, *state: Any) -> Schedule:
+def _constant_schedule(order: Order, fold: bool | None, *state: Any) -> Choices:
     return schedule(BlockState(*state), order, fold)
 
 
@@ -93,7 +93,7 @@ def _constant_schedule(order: Order, fold: bool | None, *state: Any) -> Schedule
 _constant_schedule._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
-def schedule(s: BlockState, order: Order = "auto", fold: bool | None = None) -> Schedule:
+def schedule(s: BlockState, order: Order = "auto", fold: bool | None = None) -> Choices:
     """The cheapest available choice for every number of pixels."""
     if ATTENTIONS[s.attention].form == "own":
         # Not remembered: orders may be registered later.
@@ -102,7 +102,7 @@ def schedule(s: BlockState, order: Order = "auto", fold: bool | None = None) -> 
 
 
 @lru_cache(maxsize=1024)
-def _schedule(s: BlockState, order: Order, fold: bool | None) -> Schedule:
+def _schedule(s: BlockState, order: Order, fold: bool | None) -> Choices:
     choices = _choices(s, order, fold)
     entries = [(0, _cheapest(s, choices, 1))]
     if ATTENTIONS[s.attention].form == "softmax" or len(choices) == 1:

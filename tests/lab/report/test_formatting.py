@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from scalednl.lab.paper.answers import ANSWERS, Needed
-from scalednl.lab.report.aggregate import Outcome
+from scalednl.lab.report.aggregate import CellOutcome
 from scalednl.lab.report.formatting import (
     anchor,
     data_words,
@@ -64,9 +64,9 @@ def test_a_difference_short_and_long() -> None:
 
 def test_a_cell_for_a_spreadsheet() -> None:
     """Mean, n, and what diverged; a training of which none has finished says so."""
-    done = Outcome(2, THREE, None, 1, 0, None, ())
+    done = CellOutcome(2, THREE, None, 1, 0, None, ())
     assert plain(done) == "-21.17 ± 1.04 (n=2), 1 diverged"
-    assert plain(Outcome(0, None, None, 0, 1, None, ())) == "none finished (n=0)"
+    assert plain(CellOutcome(0, None, None, 0, 1, None, ())) == "none finished (n=0)"
     assert plain(None) == ""
 
 

@@ -13,7 +13,7 @@ from scalednl.lab.config.experiment import Precision
 from scalednl.lab.paper.artefacts import find_artefacts
 from scalednl.lab.paper.scales import SCALES, scale_at
 from scalednl.lab.sweep.commands import train_command
-from scalednl.lab.sweep.plan import PlannedRun, make_plan
+from scalednl.lab.sweep.plan import PlannedRun, make_sweep_plan
 from scalednl.lab.sweep.reproduce import own_in_tables
 from scalednl.lab.user_code import load_attention
 
@@ -39,7 +39,7 @@ def test_every_run_of_every_table_is_its_command(
     Commands that differ only in seed and folder are read once.
     """
     chosen = find_artefacts(names.split())
-    plan = make_plan(chosen, scale_at(scale, precision), tmp_path / "my runs")
+    plan = make_sweep_plan(chosen, scale_at(scale, precision), tmp_path / "my runs")
     read = set()
     for run in plan.runs:
         words = _words(run)
@@ -85,7 +85,7 @@ def test_an_attention_of_a_users_own_comes_with_its_file(tmp_path: Path) -> None
     )
     name = load_attention(file, "product")
     chosen = find_artefacts(["table1_importance"], own_in_tables([name]))
-    plan = make_plan(chosen, SCALES["smoke"], tmp_path)
+    plan = make_sweep_plan(chosen, SCALES["smoke"], tmp_path)
     run = next(run for run in plan.runs if run.experiment.code)
     assert f"--code {file}" in train_command(run)
     words = take_code(_words(run))

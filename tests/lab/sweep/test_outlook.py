@@ -14,15 +14,15 @@ from scalednl.lab.paper.rules import POWER, RULES
 from scalednl.lab.paper.scales import SCALES
 from scalednl.lab.stats import power
 from scalednl.lab.sweep.outlook import Outlook, measured_deviations, outlook_lines, outlooks
-from scalednl.lab.sweep.plan import Plan, make_plan
+from scalednl.lab.sweep.plan import SweepPlan, make_sweep_plan
 from tests.lab.report.builders import cell_experiment, write_cell, write_run
 
 
-def _plan(folder: Path, *names: str, scale: str = "lite", seeds: int | None = None) -> Plan:
-    return make_plan(find_artefacts(list(names)), SCALES[scale], folder, seeds, threads=2)
+def _plan(folder: Path, *names: str, scale: str = "lite", seeds: int | None = None) -> SweepPlan:
+    return make_sweep_plan(find_artefacts(list(names)), SCALES[scale], folder, seeds, threads=2)
 
 
-def _outlooks(plan: Plan) -> dict[str, Outlook]:
+def _outlooks(plan: SweepPlan) -> dict[str, Outlook]:
     found, _ = outlooks(plan, measured_deviations(plan))
     return {one.claim.name: one for one in found}
 

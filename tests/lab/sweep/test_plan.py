@@ -14,13 +14,13 @@ from scalednl.lab.paper.scales import SCALES, scale_at
 from scalednl.lab.recipes import PRETRAIN
 from scalednl.lab.records.failure import write_failure
 from scalednl.lab.records.run import RunFolder
-from scalednl.lab.sweep.plan import Plan, PlannedRun, make_plan
+from scalednl.lab.sweep.plan import PlannedRun, SweepPlan, make_sweep_plan
 from scalednl.lab.sweep.plan_view import plan_lines
 from tests.lab.report.builders import write_run
 
 
-def _plan(out: Path, name: str = "table1_importance", scale: str = "smoke") -> Plan:
-    return make_plan(find_artefacts([name]), SCALES[scale], out, threads=1)
+def _plan(out: Path, name: str = "table1_importance", scale: str = "smoke") -> SweepPlan:
+    return make_sweep_plan(find_artefacts([name]), SCALES[scale], out, threads=1)
 
 
 def _begin(path: Path, experiment: Experiment, status: str = "interrupted") -> RunFolder:
@@ -43,7 +43,7 @@ def test_shared_cells_are_one_run(tmp_path: Path) -> None:
     base = next(run for run in every if run.name == "pairs-scaled-heads-1-4000x4-seed1")
     assert {"table1_importance", "table2_initialization", "table3_heads"} <= set(base.artefacts)
     assert {run.experiment.seed for run in every} == {0, 1}
-    three = make_plan(find_artefacts(["all"]), SCALES["smoke"], tmp_path, seeds=3)
+    three = make_sweep_plan(find_artefacts(["all"]), SCALES["smoke"], tmp_path, seeds=3)
     assert len(three.runs) == 90
 
 
@@ -129,7 +129,7 @@ def test_half_precision_is_another_run(tmp_path: Path) -> None:
     write_run(tmp_path / "half", half, [30.0])
     assert _plan(tmp_path).runs[0].state == "waiting"
     chosen = find_artefacts(["table1_importance"])
-    runs = make_plan(chosen, scale_at("smoke", "bf16"), tmp_path).runs
+    runs = make_sweep_plan(chosen, scale_at("smoke", "bf16"), tmp_path).runs
     assert (runs[0].state, runs[0].path) == ("finished", tmp_path / "half")
     assert not {run.path for run in runs} & {run.path for run in _plan(tmp_path).runs}
     write_run(first.path, half, [30.0], date="2020")
@@ -160,7 +160,7 @@ def test_folders_that_hold_something_else(tmp_path: Path) -> None:
 
 def test_a_thousand_runs_are_planned_without_torch(tmp_path: Path) -> None:
     """Every run has its line, 400 of them done already, and nothing that could train is loaded."""
-    runs = make_plan(find_artefacts(["all"]), SCALES["paper"], tmp_path, seeds=20).runs
+    runs = make_sweep_plan(find_artefacts(["all"]), SCALES["paper"], tmp_path, seeds=20).runs
     assert len(runs) > 1000
     for run in runs[:400]:
         _begin(run.path, run.experiment, "finished")

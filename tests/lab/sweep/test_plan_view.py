@@ -7,12 +7,12 @@ from pathlib import Path
 from scalednl.lab.paper.artefacts import find_artefacts
 from scalednl.lab.paper.hours import Rates
 from scalednl.lab.paper.scales import SCALES
-from scalednl.lab.sweep.plan import Plan, make_plan
+from scalednl.lab.sweep.plan import SweepPlan, make_sweep_plan
 from scalednl.lab.sweep.plan_view import plan_lines, plan_values
 
 
-def _plan(out: Path) -> Plan:
-    return make_plan(find_artefacts(["table1_importance"]), SCALES["smoke"], out, threads=1)
+def _plan(out: Path) -> SweepPlan:
+    return make_sweep_plan(find_artefacts(["table1_importance"]), SCALES["smoke"], out, threads=1)
 
 
 def test_a_plan_is_every_run_and_totals(tmp_path: Path) -> None:

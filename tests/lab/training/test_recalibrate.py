@@ -15,7 +15,7 @@ from scalednl.lab.config import Experiment
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.training.evaluate import evaluate_source
 from scalednl.lab.training.recalibrate import recalibrated
-from scalednl.lab.training.run import Outcome, run
+from scalednl.lab.training.run import RunOutcome, run
 from tests.lab.training.builders import SETTINGS, small
 from tests.lab.training.test_run import _assert_same, _interrupt_after
 
@@ -29,7 +29,7 @@ def _threads() -> Any:
     torch.set_num_threads(before)
 
 
-def _run(path: Path, experiment: Experiment = ON) -> Outcome:
+def _run(path: Path, experiment: Experiment = ON) -> RunOutcome:
     return run(experiment, path, SETTINGS, quiet=True)
 
 

@@ -26,7 +26,7 @@ from scalednl.lab.training import run as run_module
 from scalednl.lab.training.devices import make_fabric
 from scalednl.lab.training.evaluate import evaluate_source
 from scalednl.lab.training.loop import Trainer
-from scalednl.lab.training.run import Outcome, run
+from scalednl.lab.training.run import RunOutcome, run
 from scalednl.lab.training.run_writer import RunWriter, summary
 from scalednl.lab.training.setup import experiment_data, initial_model
 from scalednl.lab.user_code import load_network
@@ -43,7 +43,7 @@ def _threads() -> Any:
     torch.set_num_threads(before)
 
 
-def _run(path: Path, experiment: Any = SMALL, settings: Any = SETTINGS) -> Outcome:
+def _run(path: Path, experiment: Any = SMALL, settings: Any = SETTINGS) -> RunOutcome:
     return run(experiment, path, settings, quiet=True)
 
 

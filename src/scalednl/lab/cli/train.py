@@ -21,7 +21,7 @@ from scalednl.lab.user_code import files_of
 
 if TYPE_CHECKING:
     from scalednl.lab.records.run import RunFolder
-    from scalednl.lab.training.run import Outcome
+    from scalednl.lab.training.run import RunOutcome
 
 HELP = """usage: scalednl train RECIPE [OPTIONS]
        scalednl train --data NAME --model NETWORK [OPTIONS]
@@ -200,7 +200,7 @@ def _safe(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "_", Path(text).name)[-40:].strip("._") or "own"
 
 
-def _run(parsed: TrainArguments, out: Path) -> "Outcome":
+def _run(parsed: TrainArguments, out: Path) -> "RunOutcome":
     import warnings
 
     from scalednl.lab.training.devices import is_first_process
@@ -223,7 +223,7 @@ def _run(parsed: TrainArguments, out: Path) -> "Outcome":
             sys.exit(1)
 
 
-def _finish(outcome: "Outcome", out: Path, experiment: Experiment) -> None:
+def _finish(outcome: "RunOutcome", out: Path, experiment: Experiment) -> None:
     from scalednl.lab.training.devices import is_first_process
     from scalednl.lab.training.run_writer import summary
 

@@ -21,7 +21,7 @@ CENTERS: dict[Center, str] = {"keys": "centred keys", "keys+mean": "centred keys
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CellOutcome:
     """The numbers of a training over its seeds."""
 
     n: int
@@ -36,14 +36,14 @@ class Outcome:
     """Names of all runs"""
 
 
-def outcome(runs: Sequence[RunRecord], softmax: Sequence[RunRecord] = ()) -> Outcome | None:
+def outcome(runs: Sequence[RunRecord], softmax: Sequence[RunRecord] = ()) -> CellOutcome | None:
     """The numbers of a training, compared with `softmax`; None if it was never begun."""
     if not runs:
         return None
     mine = _last_errors(runs)
     best = [run.best_error for run in runs if run.counts and run.best_error is not None]
     differences = paired(mine, _last_errors(softmax))
-    return Outcome(
+    return CellOutcome(
         n=len(mine),
         last=summarise(list(mine.values())) if mine else None,
         best=summarise(best) if best else None,

@@ -23,7 +23,7 @@ from scalednl.lab.records.runs import (
     find_runs,
 )
 from scalednl.lab.report.aggregate import (
-    Outcome,
+    CellOutcome,
     as_softmax,
     describe_block,
     outcome,
@@ -72,7 +72,7 @@ class Training:
     recipe: str
     trained: str
     """How long, on how much, in which precision"""
-    ours: Outcome
+    ours: CellOutcome
     seconds: float | None
     images_per_second: float | None
     parameters: int | None

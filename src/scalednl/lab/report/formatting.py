@@ -10,7 +10,7 @@ from scalednl.lab.config.data_sets import DATA_SETS
 from scalednl.lab.console import counted, duration
 from scalednl.lab.paper.answers import FAILS, HOLDS, OPEN, SAME, Needed
 from scalednl.lab.paper.grids import NETWORKS
-from scalednl.lab.report.aggregate import Outcome
+from scalednl.lab.report.aggregate import CellOutcome
 from scalednl.lab.report.settling import More
 from scalednl.lab.report.verdicts import Verdict
 from scalednl.lab.stats import MOST_SEEDS, Contrast, Summary, summarise
@@ -164,7 +164,7 @@ def _more(more: More, found: Needed | None, when: str) -> str:
     return f"{counted(seeds, 'more seed')} ({hours} here) {when}{beyond}"
 
 
-def plain(ours: Outcome | None) -> str:
+def plain(ours: CellOutcome | None) -> str:
     """A cell for a spreadsheet or Markdown: mean, deviation, n."""
     if ours is None:
         return ""

@@ -12,7 +12,7 @@ from scalednl.lab.recipes import PLAIN
 from scalednl.lab.records.runs import Cells
 from scalednl.lab.report.aggregate import (
     SOFTMAX,
-    Outcome,
+    CellOutcome,
     describe_block,
     outcome,
     own_attentions_in,
@@ -35,7 +35,7 @@ class TableCell:
     """None too where a miniature has other images"""
     mark: str
     """Of the footnote, where part of its setting is inferred"""
-    ours: Outcome | None
+    ours: CellOutcome | None
     trains: str
     """The blocks in words"""
 

@@ -15,7 +15,7 @@ from scalednl.lab.paper.rules import OFTEN_SEEDS, POWER, RULES, Rule
 from scalednl.lab.paper.scales import PaperSetting
 from scalednl.lab.records.runs import by_cell
 from scalednl.lab.stats import detectable
-from scalednl.lab.sweep.plan import Plan
+from scalednl.lab.sweep.plan import SweepPlan
 
 ENOUGH = 6
 """Degrees of freedom from which a measured deviation takes the place of the assumed one"""
@@ -80,7 +80,7 @@ class Deviations:
         return ", ".join(parts)
 
 
-def outlooks(plan: Plan, deviations: Deviations) -> tuple[list[Outlook], list[str]]:
+def outlooks(plan: SweepPlan, deviations: Deviations) -> tuple[list[Outlook], list[str]]:
     """Claims that the plan trains, and the names of those that it does not."""
     scale, seeds = plan.scale, Counter(run.cell for run in plan.runs)
     rule, family = RULES[scale.name], len(main_claims(scale))
@@ -161,7 +161,7 @@ def _printed_values() -> dict[PaperSetting, float]:
     }
 
 
-def measured_deviations(plan: Plan) -> Deviations:
+def measured_deviations(plan: SweepPlan) -> Deviations:
     """Within cells, from the runs there that have finished; assumed where these are few."""
     groups: dict[str, list[list[float]]] = {}
     for runs in by_cell(plan.found).values():
@@ -179,7 +179,7 @@ def measured_deviations(plan: Plan) -> Deviations:
     return Deviations(by_data, measured)
 
 
-def outlook_lines(plan: Plan) -> Iterator[str]:
+def outlook_lines(plan: SweepPlan) -> Iterator[str]:
     """The outlook as a person reads it."""
     rule, deviations = RULES[plan.scale.name], measured_deviations(plan)
     found, absent = outlooks(plan, deviations)

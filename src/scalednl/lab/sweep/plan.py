@@ -56,7 +56,7 @@ class PlannedRun:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SweepPlan:
     """The runs that some tables need at a scale."""
 
     chosen: tuple[Artefact, ...]
@@ -72,13 +72,13 @@ class Plan:
     """Options of `scalednl train` that all runs have"""
 
 
-def make_plan(
+def make_sweep_plan(
     chosen: list[Artefact],
     scale: Scale,
     out: Path,
     seeds: int | None = None,
     threads: int | None = None,
-) -> Plan:
+) -> SweepPlan:
     """The runs of these tables at a scale, each once, with what is already there.
 
     A run directory in `out` counts as a run, whatever its name, when only its `weights` or the
@@ -95,7 +95,7 @@ def make_plan(
         one = there.get((wanted.cell, wanted.experiment.seed)) or by_path.get(wanted.path)
         runs[wanted.name] = wanted if one is None else _as_found(wanted, one)
     speed = rates(found, threads)
-    return Plan(tuple(chosen), scale, out, tuple(runs.values()), tuple(found), speed)
+    return SweepPlan(tuple(chosen), scale, out, tuple(runs.values()), tuple(found), speed)
 
 
 def _wanted(

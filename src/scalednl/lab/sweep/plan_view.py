@@ -10,12 +10,12 @@ from scalednl.lab.paper.hours import Rates, paper_hours
 from scalednl.lab.paper.rules import RULES
 from scalednl.lab.sweep.commands import train_command
 from scalednl.lab.sweep.outlook import measured_deviations, outlook_lines, outlooks
-from scalednl.lab.sweep.plan import Plan, PlannedRun
+from scalednl.lab.sweep.plan import PlannedRun, SweepPlan
 
 SCHEMA = 1
 
 
-def plan_lines(plan: Plan) -> Iterator[str]:
+def plan_lines(plan: SweepPlan) -> Iterator[str]:
     """Every run and its command under the first table that needs it, then totals."""
     yield f"{plan.scale.name}: {plan.scale.words}"
     yield f"runs in {plan.out}"
@@ -36,7 +36,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     yield from outlook_lines(plan)
 
 
-def plan_values(plan: Plan) -> dict[str, Any]:
+def plan_values(plan: SweepPlan) -> dict[str, Any]:
     """The same as plain values."""
     return {
         "schema": SCHEMA,
@@ -70,7 +70,7 @@ def plan_values(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _decides(plan: Plan) -> dict[str, Any]:
+def _decides(plan: SweepPlan) -> dict[str, Any]:
     rule, deviations = RULES[plan.scale.name], measured_deviations(plan)
     found, absent = outlooks(plan, deviations)
     return {
@@ -114,7 +114,7 @@ def _line(run: PlannedRun, width: int, rates: Rates) -> str:
     )
 
 
-def _sums(plan: Plan) -> dict[str, Any]:
+def _sums(plan: SweepPlan) -> dict[str, Any]:
     todo = [run for run in plan.runs if not run.has_ended]
     return {
         "runs": len(plan.runs),
@@ -128,7 +128,7 @@ def _sums(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _totals(plan: Plan) -> Iterator[str]:
+def _totals(plan: SweepPlan) -> Iterator[str]:
     sums = _sums(plan)
     hours = {name: duration(3600 * value) for name, value in sums.items() if "hours" in name}
     states = ", ".join(f"{count:,} {state}" for state, count in sums["states"].items())

@@ -17,7 +17,7 @@ from scalednl.lab.paper.scales import ScaleName
 
 if TYPE_CHECKING:
     from scalednl.lab.paper.grids import OwnAttention
-    from scalednl.lab.sweep.plan import Plan, PlannedRun
+    from scalednl.lab.sweep.plan import PlannedRun, SweepPlan
     from scalednl.lab.sweep.schedule import Engine, SweepOutcome
 
 IMAGES = 500
@@ -132,12 +132,12 @@ def own_in_tables(names: Sequence[str]) -> "tuple[OwnAttention, ...]":
     return tuple(OwnAttention(name, code_of([name])[0], name) for name in unique)
 
 
-def plan_reproduction(names: Sequence[str], options: ReproduceOptions) -> "Plan":
+def plan_reproduction(names: Sequence[str], options: ReproduceOptions) -> "SweepPlan":
     """Which runs tables and figures need, and which of them the folder already has."""
     from scalednl.lab.paper.artefacts import artefacts, find_artefacts
     from scalednl.lab.paper.scales import scale_at
     from scalednl.lab.paper.selection import select
-    from scalednl.lab.sweep.plan import make_plan
+    from scalednl.lab.sweep.plan import make_sweep_plan
 
     if not names:
         raise UsageError(
@@ -151,7 +151,7 @@ def plan_reproduction(names: Sequence[str], options: ReproduceOptions) -> "Plan"
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is not a folder: choose another one with --out")
     chosen = select(chosen, scale, options.selection)
-    plan = make_plan(chosen, scale, out, options.seeds, options.run_threads)
+    plan = make_sweep_plan(chosen, scale, out, options.seeds, options.run_threads)
     if not plan.runs:
         raise UsageError(f"{', '.join(names)} has no runs at the scale {scale.name}")
     return replace(plan, shared=options.train_options)
@@ -177,13 +177,13 @@ def reproduce(names: Sequence[str], options: ReproduceOptions | None = None) -> 
     return outcome
 
 
-def needs_attention(plan: "Plan", run: "PlannedRun") -> bool:
+def needs_attention(plan: "SweepPlan", run: "PlannedRun") -> bool:
     """Whether a chosen figure shows what the blocks of this run attend to."""
     shown = {artefact.name for artefact in plan.chosen if artefact.shows_maps}
     return run.experiment.blocks > 0 and not shown.isdisjoint(run.artefacts)
 
 
-def _check_data(plan: "Plan", root: Path | None) -> None:
+def _check_data(plan: "SweepPlan", root: Path | None) -> None:
     """Raise before anything starts if a data set is missing."""
     from scalednl.lab.config.experiment import GENERATED
 
@@ -195,7 +195,7 @@ def _check_data(plan: "Plan", root: Path | None) -> None:
             store.find(store.data_root(root), name)
 
 
-def _sweep(plan: "Plan", options: ReproduceOptions) -> "SweepOutcome":
+def _sweep(plan: "SweepPlan", options: ReproduceOptions) -> "SweepOutcome":
     from scalednl.lab.records.attention import is_current
     from scalednl.lab.sweep.display import SweepDisplay
     from scalednl.lab.sweep.schedule import sweep

@@ -30,12 +30,12 @@ STALL_SECONDS = 1800.0
 LOOK_SECONDS = 2.0
 """Between two checks of runs that other processes train"""
 
-Status = Literal[
+SweepStatus = Literal[
     "waiting", "running", "elsewhere", "interrupted", "finished", "diverged", "failed", "blocked"
 ]
 """`running`: handed to the engine; `elsewhere`: another process trains it; `blocked`: a run that it
 needs has no result"""
-FROM_PLAN: dict[str, Status] = {
+FROM_PLAN: dict[str, SweepStatus] = {
     "finished": "finished",
     "diverged": "diverged",
     "running": "elsewhere",
@@ -131,11 +131,11 @@ class SweepState:
         self.started: dict[str, Start] = {}
         self._order = sorted(self.runs.values(), key=lambda run: run.turn)
 
-    def _status_of(self, run: PlannedRun, state: State) -> Status:
+    def _status_of(self, run: PlannedRun, state: State) -> SweepStatus:
         status = FROM_PLAN.get(state, "waiting")
         return "waiting" if status == "finished" and not self._is_complete(run) else status
 
-    def having(self, *statuses: Status) -> list[PlannedRun]:
+    def having(self, *statuses: SweepStatus) -> list[PlannedRun]:
         """The runs with one of these statuses, in the order of their turns."""
         return [run for run in self._order if self._status[run.name] in statuses]
 
@@ -143,7 +143,7 @@ class SweepState:
         """How many runs have each status."""
         return Counter(self._status.values())
 
-    def change(self, run: PlannedRun, status: Status) -> None:
+    def change(self, run: PlannedRun, status: SweepStatus) -> None:
         """Change the status of a run."""
         start = self.started.get(run.name)
         if status == "finished" and start is not None and start.epochs < run.experiment.epochs:
@@ -186,7 +186,7 @@ class SweepState:
     def outcome(self, signal: int) -> SweepOutcome:
         """How the sweep ended."""
 
-        def names(*statuses: Status) -> tuple[str, ...]:
+        def names(*statuses: SweepStatus) -> tuple[str, ...]:
             return tuple(run.name for run in self.having(*statuses))
 
         return SweepOutcome(

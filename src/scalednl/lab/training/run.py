@@ -30,7 +30,7 @@ NOTICE = b"\nStopping after this step; the run can be resumed. Interrupt again t
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """How a call of `run` ended."""
 
     status: Status
@@ -46,7 +46,7 @@ def run(
     *,
     root: Path | None = None,
     quiet: bool = False,
-) -> Outcome:
+) -> RunOutcome:
     """Train an experiment into a run directory, resuming what is there.
 
     The result is the same to the bit, however often it was interrupted.
@@ -88,10 +88,10 @@ def run(
         fabric.barrier()
         status = trainer.run(writer, stop, display)
         result = writer.finish(status)
-    return Outcome(status, result, stop.signal)
+    return RunOutcome(status, result, stop.signal)
 
 
-def _ended(folder: RunFolder, experiment: Experiment) -> Outcome | None:
+def _ended(folder: RunFolder, experiment: Experiment) -> RunOutcome | None:
     """The outcome of a run that has ended here; raises if the folder has another experiment."""
     if not folder.exists():
         if folder.checkpoints.exists():
@@ -114,10 +114,10 @@ def _ended(folder: RunFolder, experiment: Experiment) -> Outcome | None:
     if result is None:
         return None
     folder.check_config(result.config_sha256)
-    return Outcome(result.status, result) if result.status in ("finished", "diverged") else None
+    return RunOutcome(result.status, result) if result.status in ("finished", "diverged") else None
 
 
-def _with_weights(ended: Outcome, folder: RunFolder, display: Display) -> Outcome:
+def _with_weights(ended: RunOutcome, folder: RunFolder, display: Display) -> RunOutcome:
     """Write the final weights of a finished run again if they are gone or were changed.
 
     The last checkpoint has the same ones.

@@ -74,7 +74,7 @@ def weights_file(source: Path) -> Path:
     except OSError as error:
         raise CommandError(f"{source} cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise CommandError(str(error)) from error
+        raise UsageError(str(error)) from error
     if is_folder:
         return _run_weights(RunFolder(found))
     if not is_file:
