@@ -13,6 +13,7 @@ LAB = [
     *(
         "__init__",
         "console",
+        "streams",
         "machine",
         "allocator",
         "signals",

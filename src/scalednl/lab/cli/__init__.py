@@ -22,7 +22,7 @@ from scalednl.lab.cli.export import export
 from scalednl.lab.cli.report import report
 from scalednl.lab.cli.reproduce import reproduce
 from scalednl.lab.cli.train import parse_train, train
-from scalednl.lab.console import discard, lasting_output, open_standard_streams
+from scalednl.lab.streams import discard, lasting_output, open_standard_streams
 
 FOLDERS = ("--out", "--root", "--from")
 """Options that an empty text would turn into the current folder"""

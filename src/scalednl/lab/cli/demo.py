@@ -27,8 +27,8 @@ def demo(
         threads: Processor threads for torch; its own default if not given.
     """
     check_threads(threads)
-    from scalednl.lab.console import lasting_output
     from scalednl.lab.demo.run import run
+    from scalednl.lab.streams import lasting_output
 
     with lasting_output():
         try:

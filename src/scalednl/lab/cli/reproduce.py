@@ -56,7 +56,7 @@ def reproduce(
     if plan:
         _print_plan(names, options, json)
         return
-    from scalednl.lab.console import lasting_output
+    from scalednl.lab.streams import lasting_output
     from scalednl.lab.sweep.reproduce import reproduce as run
 
     with lasting_output():

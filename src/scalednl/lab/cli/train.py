@@ -15,8 +15,9 @@ import tyro
 from scalednl.errors import CommandError, UsageError
 from scalednl.lab.config import Experiment, RunSettings
 from scalednl.lab.config.folder import is_folder, short_name
-from scalednl.lab.console import emit, lasting_output
+from scalednl.lab.console import emit
 from scalednl.lab.machine import most_threads
+from scalednl.lab.streams import lasting_output
 from scalednl.lab.user_code import files_of
 
 if TYPE_CHECKING:

@@ -20,10 +20,10 @@ from typing import Any, Literal
 
 from scalednl.errors import CommandError, UsageError
 from scalednl.lab.config import Experiment, RunSettings
-from scalednl.lab.console import open_standard_streams
 from scalednl.lab.heartbeat import NAME, beating
 from scalednl.lab.machine import keep_niceness
 from scalednl.lab.records.run import BusyError, RunFolder
+from scalednl.lab.streams import open_standard_streams
 from scalednl.lab.sweep.plan import PlannedRun
 from scalednl.lab.user_code import load_code, loaded_files
 

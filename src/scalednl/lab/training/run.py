@@ -12,11 +12,11 @@ from scalednl.errors import CommandError, UsageError
 from scalednl.files import replacing, sha256_of, writing_to
 from scalednl.lab.config import Experiment, RunSettings
 from scalednl.lab.config.folder import check_folder_is_there
-from scalednl.lab.console import lasting_output
 from scalednl.lab.data.folder_cache import with_images
 from scalednl.lab.machine import use_threads
 from scalednl.lab.records.run import Result, RunFolder, RunSetup, Status
 from scalednl.lab.signals import watching_signals
+from scalednl.lab.streams import lasting_output
 from scalednl.lab.training.checkpoint import has_checkpoint, load_checkpoint, newest_weights
 from scalednl.lab.training.devices import is_first_process, launch
 from scalednl.lab.training.display import Display
