@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 from scalednl.attentions import ATTENTIONS, own_attentions
-from scalednl.errors import UsageError
+from scalednl.errors import UsageError, described
 from scalednl.options import suggestion
 
 REFERENCE = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)")
@@ -252,8 +252,7 @@ def _execute(path: Path, source: bytes, fingerprint: str) -> ModuleType:
         exec(compile(source, str(path), "exec"), vars(module))
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        line, words = _line_in(path, error), str(error).strip().splitlines() or ["no details"]
-        raise UsageError(f"{path}{line} failed: {type(error).__name__}: {words[0]}") from error
+        raise UsageError(f"{path}{_line_in(path, error)} failed: {described(error)}") from error
     return module
 
 

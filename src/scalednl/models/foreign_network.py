@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from scalednl.config import TIMM, ModelConfig, Placement, StackConfig, is_foreign
+from scalednl.errors import described
 from scalednl.models.feature_layout import NAMES, FeatureLayout
 from scalednl.models.insert import insert_nonlocal
 from scalednl.models.inserted import InsertedStack, attach
@@ -69,12 +70,6 @@ def make_foreign(name: str, num_classes: int) -> nn.Module:
     if not isinstance(network, nn.Module):
         raise ValueError(f"{name} must return a torch.nn.Module, got {type(network).__name__}")
     return network
-
-
-def described(error: Exception) -> str:
-    """An error of somebody else's code in one line."""
-    lines = str(error).strip().splitlines() or ["no details"]
-    return f"{type(error).__name__}: {lines[0]}"
 
 
 def _builder(name: str) -> Builder:

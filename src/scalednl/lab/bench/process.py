@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from scalednl.errors import CommandError
+from scalednl.errors import CommandError, first_line
 
 
 class FreshProcess:
@@ -86,4 +86,4 @@ def _work(
         # The process that measures has ended.
         return
     except (RuntimeError, MemoryError) as error:
-        connection.send(_Problem(str(error).splitlines()[0] if str(error) else repr(error)))
+        connection.send(_Problem(first_line(error)))

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from scalednl.errors import first_line
 from scalednl.lab.config.folder import Resize
 from scalednl.lab.data.errors import DataError
 from scalednl.lab.data.splits import Bytes
@@ -97,7 +98,7 @@ def reason_of(error: Exception) -> str:
     # Other packages replace Pillow's `open` by one that imports readers of more kinds.
     if isinstance(error, (UnidentifiedImageError, ImportError)):
         return "not an image of a known kind"
-    return str(error).partition("\n")[0] or type(error).__name__
+    return first_line(error)
 
 
 def _upright(image: Image.Image) -> Image.Image:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from filelock import FileLock, Timeout
 
-from scalednl.errors import CommandError
+from scalednl.errors import CommandError, first_line
 from scalednl.files import read_bytes, replacing, write_json, write_text, writing_to
 from scalednl.lab.config import Experiment
 from scalednl.lab.config.experiment import PRECISIONS
@@ -280,8 +280,7 @@ class RunFolder:
         except FileNotFoundError:
             return None
         except (ValueError, EOFError, SyntaxError, MemoryError, RecursionError) as error:
-            first = str(error).partition("\n")[0] or type(error).__name__
-            raise CommandError(f"{path} is damaged: {first}") from error
+            raise CommandError(f"{path} is damaged: {first_line(error)}") from error
 
     def write_result(self, result: Result) -> None:
         """Write how far it came, and what came out."""

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from scalednl.errors import CommandError, UsageError
+from scalednl.errors import CommandError, UsageError, described, first_line
 from scalednl.files import writing_to
 from scalednl.lab.records.failure import LOG
 from scalednl.lab.sweep.worker import Attempt, Job, attempt, train
@@ -123,7 +123,7 @@ class RayEngine:
         try:
             self._ray.init(**options)
         except (ConnectionError, ValueError, RuntimeError) as error:
-            reason = str(error).strip().splitlines()[0]
+            reason = first_line(error)
             problem = f"could not start a Ray cluster on this machine: {reason}"
             if address is not None:
                 problem = f"no Ray cluster answers at {address}: {reason}; {_about_tokens()}"
@@ -159,9 +159,9 @@ class RayEngine:
                     f"a machine of the cluster cannot load this version of scalednl "
                     f"({error.cause}): install it on all of them",
                 )
-            return Attempt("failed", _first_line(error))
+            return Attempt("failed", described(error))
         except errors.RayError as error:
-            return Attempt("failed", _first_line(error))
+            return Attempt("failed", described(error))
 
 
 def _attempt(job: Job, mark: str, work: Callable[[Job], Attempt]) -> Attempt:
@@ -200,8 +200,3 @@ def _size(path: Path) -> int:
     with suppress(OSError):
         return (path / LOG).stat().st_size
     return 0
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0] if lines else 'no details'}"

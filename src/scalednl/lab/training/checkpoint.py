@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from scalednl.errors import CommandError
+from scalednl.errors import CommandError, first_line
 from scalednl.files import FULL, flush, flush_folder, read_bytes, sha256_of, write_text
 from scalednl.models.checkpoint_file import check_claims
 from scalednl.models.weights import read_weights, save_model
@@ -86,7 +86,7 @@ def load_checkpoint(folder: Path) -> Checkpoint | None:
             return _load(folder / name)
         except UNREADABLE as error:
             warnings.warn(
-                f"checkpoint {folder / name} is damaged ({_first_line(error)}) and skipped",
+                f"checkpoint {folder / name} is damaged ({first_line(error)}) and skipped",
                 stacklevel=2,
             )
     if steps:
@@ -165,7 +165,7 @@ def _superseded(steps: list[str], newest: int) -> list[str]:
 
 def _not_written(folder: Path, error: Exception) -> str:
     full = isinstance(error, RuntimeError) or getattr(error, "errno", 0) in FULL
-    why = "its disk is full" if full else _first_line(error)
+    why = "its disk is full" if full else first_line(error)
     sentence = f"no checkpoint could be written to {folder}: {why}"
     if _steps(folder):
         sentence += "; the previous one is kept, and the same command resumes from it"
@@ -179,7 +179,3 @@ def _clear(path: Path) -> None:
     else:
         with suppress(OSError):
             path.unlink(missing_ok=True)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]

@@ -6,8 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from scalednl.errors import UsageError
-from scalednl.models.foreign_network import described
+from scalednl.errors import UsageError, described
 from scalednl.models.probe import undisturbed, words
 from scalednl.safetensors_file import NAMES
 
