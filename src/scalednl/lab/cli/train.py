@@ -211,8 +211,6 @@ def _run(parsed: TrainArguments, out: Path) -> "RunOutcome":
         warnings.showwarning = lambda message, *_, **__: print(
             f"scalednl: {message}", file=sys.stderr, flush=True
         )
-        # torch's note on layouts of 1x1 weights, once per rank; it costs nothing here.
-        warnings.filterwarnings("ignore", message="Grad strides do not match")
         try:
             return run(parsed.experiment, out, parsed.run, root=parsed.root)
         except ValueError as error:

@@ -149,16 +149,16 @@ def build_content(folders: Sequence[Path], bench: Sequence[Path] = ()) -> Conten
     """Everything below the folders, joined with what the paper prints."""
     runs = find_runs(folders)
     cells = by_cell(runs)
-    counted = [run for members in cells.values() for run in members]
+    counting = [run for members in cells.values() for run in members]
     attention, damaged_attention = find_attention(runs)
     benchmarks, damaged = find_bench_records([*folders, *bench])
     verdicts = [
-        *judge_all(cells, _scores(attention), rates(counted).seconds),
+        *judge_all(cells, _scores(attention), rates(counting).seconds),
         *judge_costs(benchmarks),
     ]
     others, curves = _others(cells)
     own = own_attentions_in(cells)
-    names = {run.name for run in counted}
+    names = {run.name for run in counting}
     return Content(
         schema=SCHEMA,
         origin=origin(),
@@ -245,13 +245,13 @@ def _chance(experiment: Experiment) -> float | None:
         return None
 
 
-def _run(run: RunRecord, counted: bool) -> RunRow:
+def _run(run: RunRecord, counts: bool) -> RunRow:
     experiment, result = run.experiment, run.result
     best_epoch = None if result is None else result.test_error_pct.best_epoch
     return RunRow(
         name=run.name,
         state=run.state,
-        problem=run.note or ("" if counted or experiment is None else SET_ASIDE),
+        problem=run.note or ("" if counts or experiment is None else SET_ASIDE),
         recipe=experiment.recipe if experiment else None,
         seed=run.seed,
         data=experiment.data_name if experiment else None,

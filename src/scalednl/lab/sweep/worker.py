@@ -85,8 +85,6 @@ class Attempt:
 
 def train(job: Job) -> Attempt:
     """Train the job's experiment, resuming what its folder has; then record its attention."""
-    import warnings
-
     from scalednl.lab.allocator import keep_memory
     from scalednl.lab.machine import use_threads
     from scalednl.lab.training.run import run
@@ -98,10 +96,7 @@ def train(job: Job) -> Attempt:
     root = None if job.root is None else Path(job.root)
     use_threads(settings.threads)
     keep_memory(settings.keep_memory)
-    with warnings.catch_warnings():
-        # torch's note on layouts of 1x1 weights; it costs nothing here.
-        warnings.filterwarnings("ignore", message="Grad strides do not match")
-        outcome = run(experiment, Path(job.path), settings, root=root)
+    outcome = run(experiment, Path(job.path), settings, root=root)
     assert outcome.status != "running"
     message = summary(outcome.result)
     if job.attention and outcome.status == "finished":

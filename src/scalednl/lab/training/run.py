@@ -65,6 +65,9 @@ def run(
     data, network, fabric = prepare(experiment, settings, root, pretrained=pretrained)
     with ExitStack() as held:
         held.enter_context(lasting_output())
+        held.enter_context(warnings.catch_warnings())
+        # torch's note on layouts of 1x1 weights, once per rank; it costs nothing here.
+        warnings.filterwarnings("ignore", message="Grad strides do not match")
         stop = held.enter_context(watching_signals(NOTICE if is_first_process() else b""))
         if is_first_process():
             with writing_to(path):
