@@ -89,8 +89,9 @@ def nonlocal_block(
     embed, channels = _widths(weights)
     dims = x.dim() - 2
     check_input("nonlocal_block", x, channels, dims if dims in AXES else 2, theta_w.dtype)
-    if len(dtypes := {weight.dtype for weight in weights}) > 1:
-        raise ValueError(f"the weights must have one dtype, but have {sorted(map(str, dtypes))}")
+    if any(weight.dtype != theta_w.dtype for weight in weights):
+        dtypes = ", ".join(str(weight.dtype) for weight in weights)
+        raise ValueError(f"theta_w, phi_w, g_w and out_w must have one dtype, but have {dtypes}")
     check_attention_options(embed, heads, attention, view, scale)
     check_name("memory", memory, MEMORIES)
     kernel = pool_kernel(key_pool, check_key_pool(key_pool, key_pool_size), dims)
