@@ -172,7 +172,11 @@ def test_tensors_in_the_place_of_numbers(options: dict[str, Any], sentence: str)
 
 @pytest.mark.parametrize("order", ["auto", "associative"])
 def test_weights_of_two_dtypes_are_refused(order: Order) -> None:
-    """In every order alike, and both dtypes are named."""
+    """In every order alike, and all dtypes are named; autocast makes one of them."""
     weights = [torch.randn(8, 8), torch.randn(8, 8).double(), *torch.randn(2, 8, 8)]
+    x = torch.randn(2, 8, 4, 4)
     with pytest.raises(ValueError, match=r"one dtype, but have .*float32.*float64"):
-        nonlocal_block(torch.randn(2, 8, 4, 4), *weights, order=order)
+        nonlocal_block(x, *weights, order=order)
+    halves = [weights[0], weights[1].bfloat16(), *weights[2:]]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert nonlocal_block(x, *halves, attention="softmax").isfinite().all()

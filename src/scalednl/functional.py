@@ -9,7 +9,7 @@ from scalednl.blocks.checks import AXES, check_input, check_keys_and_masks
 from scalednl.blocks.folding import KeyMaps, KeyMask, Pointwise
 from scalednl.blocks.forward import Parts, block_state, choice_of, forward, pool_kernel
 from scalednl.ops.attention import attention_map, check_factors, nonlocal_attention
-from scalednl.ops.layout import Maps
+from scalednl.ops.layout import Maps, autocasts
 from scalednl.ops.masks import Mask
 from scalednl.options import (
     CONVOLUTIONS,
@@ -89,7 +89,7 @@ def nonlocal_block(
     embed, channels = _widths(weights)
     dims = x.dim() - 2
     check_input("nonlocal_block", x, channels, dims if dims in AXES else 2, theta_w.dtype)
-    if any(weight.dtype != theta_w.dtype for weight in weights):
+    if any(weight.dtype != theta_w.dtype for weight in weights) and not autocasts(x):
         dtypes = ", ".join(str(weight.dtype) for weight in weights)
         raise ValueError(f"theta_w, phi_w, g_w and out_w must have one dtype, but have {dtypes}")
     check_attention_options(embed, heads, attention, view, scale)

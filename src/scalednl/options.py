@@ -169,7 +169,7 @@ def check_reference(value: object, attention: str, scale: bool) -> None:
         return
     if isinstance(value, (str, bool, int, float)) and not (_is_number(value) and value > 0):
         raise ValueError(
-            f"reference_pixels={value!r} must be a number above 0, a tensor of such numbers or None"
+            f"reference_pixels={value!r} must be a number above 0, a tensor with one, or None"
         )
     _check_factor(value, attention, scale)
 

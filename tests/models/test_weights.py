@@ -159,6 +159,16 @@ def test_dtypes_stay(dtype: torch.dtype, tmp_path: Path) -> None:
     assert all(p.requires_grad for p in found.parameters())
 
 
+def test_a_loaded_network_does_not_need_its_file(tmp_path: Path) -> None:
+    """Its tensors are copies: the file may be replaced, overwritten or deleted."""
+    path = tmp_path / "net.safetensors"
+    save_model(create_model("preresnet8").double(), path)
+    found = load_model(path)
+    before = {name: value.clone() for name, value in found.state_dict().items()}
+    path.write_bytes(bytes(path.stat().st_size))
+    assert all(torch.equal(value, before[name]) for name, value in found.state_dict().items())
+
+
 def test_an_unknown_device_is_named(tmp_path: Path) -> None:
     """It is not taken for a damaged file; the meta device is one like others."""
     path = tmp_path / "net.safetensors"

@@ -87,8 +87,10 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> nn.Modul
     weights, config = read_weights(path)
     try:
         model = make_network(config)
-        # The tensors of the file themselves, so that their dtypes stay.
-        model.load_state_dict(weights, assign=True)
+        # Dtypes are those of the file; the tensors are copies, because the file is mapped.
+        for name, value in model.state_dict(keep_vars=True).items():
+            value.data = value.data.to(weights[name].dtype)
+        model.load_state_dict(weights)
     except UNUSABLE as error:
         raise ValueError(f"{path} cannot be loaded: {_short(error)}") from error
     return model.to(place).eval()

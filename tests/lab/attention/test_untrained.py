@@ -58,7 +58,7 @@ def test_photos_may_be_too_small(tmp_path: Path) -> None:
     """A photo whose last map has one pixel is one sentence with the option that helps."""
     run, photo = made_run(tmp_path / "run"), tmp_path / "dot.png"
     Image.new("RGB", (4, 4)).save(photo)
-    with pytest.raises(UsageError, match="too small for this network: add --resize N"):
+    with pytest.raises(UsageError, match="too small, add --resize 8"):
         untrained(open_source(run, photos=[photo]))
 
 

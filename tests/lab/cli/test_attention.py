@@ -101,8 +101,8 @@ def test_a_photo_has_classes_and_a_page(run: Path, tmp_path: Path, call: Call) -
     ("arguments", "code", "said"),
     [
         ([], 2, "name a run directory"),
-        (["nowhere"], 2, "nowhere does not exist"),
-        (["nowhere", "--data", "pairs"], 2, "nowhere does not exist"),
+        (["nowhere"], 1, "nowhere does not exist"),
+        (["nowhere", "--data", "pairs"], 1, "nowhere does not exist"),
         (["RUN", "--block", "3"], 2, "block 3 does not exist: there are 0 (stack.0)"),
         (["RUN", "--block", "x"], 2, "block x does not exist: there are 0 (stack.0)"),
         (["RUN", "--head", "2"], 2, "head 2 does not exist: stack.0 has heads 0 to 1"),

@@ -72,8 +72,8 @@ def test_eval_names_what_it_cannot_use(tmp_path: Path, refused: Refused) -> None
     made = made_run(tmp_path / "run")
     (tmp_path / "bad.safetensors").write_bytes(b"hello")
     cases = [
-        ([str(tmp_path / "none"), "--data", "pairs"], 2, "does not exist"),
-        ([str(tmp_path / "none")], 2, "does not exist"),
+        ([str(tmp_path / "none"), "--data", "pairs"], 1, "does not exist"),
+        ([str(tmp_path / "none")], 1, "does not exist"),
         ([str(tmp_path / "empty")], 1, "contains no weights"),
         ([str(made / "weights.safetensors")], 2, "add --data NAME"),
         ([str(made), "--limit", "41"], 2, "--limit must be at most 40, the test images, got 41"),

@@ -21,7 +21,7 @@ def test_a_run_is_exported_and_checked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["nowhere", "net.pt2"], 2, "nowhere does not exist"),
+        (["nowhere", "net.pt2"], 1, "nowhere does not exist"),
         (["nowhere", "net.tflite"], 2, "net.tflite must end in .onnx or .pt2"),
         (["nowhere", "net.pt2", "--size", "4"], 2, "--size must be at least 8, got 4"),
     ],

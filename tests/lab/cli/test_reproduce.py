@@ -102,6 +102,19 @@ def test_reproduce_ends_with_the_page(tmp_path: Path, call: Call) -> None:
     assert (code, text.splitlines()) == (0, lines[-2:-1])
 
 
+@pytest.mark.usefixtures("_little")
+@pytest.mark.parametrize("command", [["reproduce", "little"], ["demo"]])
+def test_a_page_that_cannot_be_written_is_known_at_once(
+    command: list[str], tmp_path: Path, call: Call
+) -> None:
+    """A file of the user's own in the page's place is named before anything is trained."""
+    (tmp_path / "report.md").write_text("my notes")
+    code, text = call(*command, "--out", str(tmp_path))
+    assert code == 2
+    assert "report.md is not a report and would be replaced: choose another folder" in text
+    assert [path.name for path in tmp_path.iterdir()] == ["report.md"]
+
+
 @pytest.mark.usefixtures("_little", "unchecked_shapes")
 def test_failed_runs_are_shown_with_their_logs(tmp_path: Path, call: Call) -> None:
     """Exit code 1, the sentence, the end of the log, and the command to resume with."""

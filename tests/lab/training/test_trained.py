@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import scalednl
 from scalednl.errors import CommandError, UsageError
 from scalednl.lab.attention.source import open_source
 from scalednl.lab.config import Experiment, FolderConfig, RecallConfig
@@ -15,7 +16,7 @@ from scalednl.lab.records.run import RunFolder, RunSetup
 from scalednl.lab.training.evaluate import evaluate_source
 from scalednl.lab.training.plan import plan_run
 from scalednl.lab.training.run import run
-from scalednl.lab.training.setup import experiment_data
+from scalednl.lab.training.setup import experiment_data, initial_model
 from scalednl.lab.training.trained import (
     check_classes,
     recorded_classes,
@@ -130,6 +131,16 @@ def test_a_moved_folder_says_which_option_finds_it(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=said):
         run(recorded, path, SETTINGS, root=root, quiet=True)
     assert evaluate_source(path, f"folder:{tmp_path / 'moved'}", root=root).images == 10
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
+def test_files_of_other_dtypes_can_be_tested(dtype: torch.dtype, tmp_path: Path) -> None:
+    """Images are float32, and so is the network that they go into."""
+    path = tmp_path / "net.safetensors"
+    network = initial_model(small(), 4).to(dtype)
+    scalednl.save_model(network, path)
+    found = evaluate_source(path, "pairs", 20)
+    assert (found.images, 0 <= found.test_error_pct <= 100) == (20, True)
 
 
 def test_test_images_alone_can_be_tested_on(trained: Path, tmp_path: Path) -> None:

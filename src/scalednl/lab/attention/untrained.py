@@ -6,8 +6,8 @@ import torch
 from torch import nn
 from torch.optim.swa_utils import update_bn
 
-from scalednl.errors import CommandError, UsageError
-from scalednl.lab.attention.source import NetworkSource
+from scalednl.errors import CommandError, UsageError, first_line
+from scalednl.lab.attention.source import SMALLEST, NetworkSource
 from scalednl.lab.config import Experiment
 from scalednl.lab.training.setup import initial_numbers, load_pretrained
 from scalednl.lab.training.trained import source_folder
@@ -42,8 +42,12 @@ def untrained(source: NetworkSource) -> Untrained:
     try:
         update_bn(source.scored(), model.eval())
     except ValueError as error:
-        # A map of one pixel has no variance; images of data sets are larger.
-        raise UsageError(f"too small for this network: add --resize N ({error})") from error
+        # A map of one pixel has no variance.
+        why = f"the untrained network has no statistics of these images ({first_line(error)})"
+        smallest = min(min(picture.pixels.shape[:2]) for picture in source.pictures)
+        if source.batches is None and smallest < SMALLEST:
+            raise UsageError(f"{why}: they are too small, add --resize {SMALLEST}") from error
+        raise CommandError(why) from error
     return Untrained(model, seed, start_words)
 
 

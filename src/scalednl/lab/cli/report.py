@@ -30,7 +30,7 @@ def report(
     """
     from scalednl.lab.console import counted, notice
     from scalednl.lab.report.content import build_content
-    from scalednl.lab.report.write import write_content
+    from scalednl.lab.report.write import ANOTHER_FILE, check_page, write_content
 
     if not runs:
         raise UsageError(
@@ -41,6 +41,7 @@ def report(
     for folder in bench:
         if not folder.is_dir():
             raise UsageError(f"--bench {folder} is not a folder")
+    check_page(out, ANOTHER_FILE)
     content = build_content(runs, bench)
     if not (content.counts.runs or content.costs):
         places = ", ".join(map(str, (*runs, *bench)))

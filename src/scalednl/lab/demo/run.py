@@ -12,7 +12,7 @@ from scalednl.lab.console import duration
 from scalednl.lab.demo.cost import measure_cost
 from scalednl.lab.demo.training import train_all
 from scalednl.lab.machine import use_threads
-from scalednl.lab.report.write import write_report
+from scalednl.lab.report.write import check_page, write_report
 
 IMAGES = 200
 """Test images on which attention is scored"""
@@ -23,7 +23,8 @@ def run(out: Path, threads: int | None = None) -> int | None:
 
     What is finished in the folder stays, so the demonstration can be resumed.
     """
-    start = time.perf_counter()
+    start, page = time.perf_counter(), out / "report.html"
+    check_page(page, "choose another folder with --out")
     use_threads(threads)
     keep_memory()
     console = Console(highlight=False)
@@ -41,7 +42,7 @@ def run(out: Path, threads: int | None = None) -> int | None:
         measure_cost(out, console)
     for path in trained.with_blocks:
         record_run(path, images=IMAGES, quiet=True)
-    page = write_report([out], out / "report.html")
+    write_report([out], page)
     console.print(
         "\n[bold]Where does it look?[/] The page shows it, pixel by pixel. All took "
         f"{duration(time.perf_counter() - start)}; open"

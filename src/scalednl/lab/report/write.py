@@ -26,6 +26,7 @@ BEGINS = {
 """How the files of a report are known"""
 BEGINNING = 4096
 """Bytes that are looked at"""
+ANOTHER_FILE = "choose another file with -o"
 
 
 def write_report(folders: Sequence[Path], out: Path, bench: Sequence[Path] = ()) -> Path:
@@ -33,34 +34,37 @@ def write_report(folders: Sequence[Path], out: Path, bench: Sequence[Path] = ())
 
     `bench` are more folders with records of `scalednl bench`. Returns the page's path.
     """
+    check_page(out, ANOTHER_FILE)
     return write_content(build_content(folders, bench), out)
 
 
 def write_content(content: Content, out: Path) -> Path:
-    """Write the page and its two companions; no file that is not part of a report is replaced."""
-    values, markdown = out.with_suffix(".json"), out.with_suffix(".md")
+    """Write the page and its two companions."""
     page, text = render_page(content), render_markdown(content)
-    with writing_to(out, "choose another file with -o"):
-        for path in (out, markdown, values):
-            _check_replaceable(path)
+    with writing_to(out, ANOTHER_FILE):
         out.parent.mkdir(parents=True, exist_ok=True)
-        write_json(values, report_values(content))
-        write_text(markdown, text)
+        write_json(out.with_suffix(".json"), report_values(content))
+        write_text(out.with_suffix(".md"), text)
         write_text(out, page)
     return out
 
 
-def _check_replaceable(path: Path) -> None:
-    """Raise where a file is neither empty nor what this module writes under such a name."""
-    if not path.is_file():
-        return
-    with path.open("rb") as file:
-        start = file.read(BEGINNING)
-    if start and not BEGINS.get(path.suffix, BEGINS[".html"]).search(start):
-        raise UsageError(
-            f"{path} is not a report and would be replaced: choose another file with -o (the page, "
-            "its Markdown and its JSON have one name with three endings)"
-        )
+def check_page(out: Path, advice: str) -> None:
+    """Raise where a report would replace a file that is neither empty nor part of a report.
+
+    Commands call it before their work, of which the report is the end.
+    """
+    for path in (out, out.with_suffix(".md"), out.with_suffix(".json")):
+        with writing_to(path, advice):
+            start = b""
+            if path.is_file():
+                with path.open("rb") as file:
+                    start = file.read(BEGINNING)
+        if start and not BEGINS.get(path.suffix, BEGINS[".html"]).search(start):
+            raise UsageError(
+                f"{path} is not a report and would be replaced: {advice} (the page, its Markdown "
+                "and its JSON have one name with three endings)"
+            )
 
 
 def report_values(value: Any) -> Any:

@@ -166,14 +166,18 @@ def reproduce(names: Sequence[str], options: ReproduceOptions | None = None) -> 
     options = options or ReproduceOptions()
     plan = plan_reproduction(names, options)
     _check_data(plan, options.root)
+    page = options.folder / "report.html"
+    if options.report:
+        from scalednl.lab.report.write import check_page
+
+        check_page(page, "choose another folder with --out, or --no-report")
     outcome = _sweep(plan, options)
     if options.report and not outcome.signal:
         from scalednl.lab.console import emit
         from scalednl.lab.report.write import write_report
 
         emit("writing the report")
-        page = write_report([options.folder], options.folder / "report.html")
-        outcome = replace(outcome, page=page)
+        outcome = replace(outcome, page=write_report([options.folder], page))
     return outcome
 
 

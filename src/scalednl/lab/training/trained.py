@@ -74,7 +74,7 @@ def weights_file(source: Path) -> Path:
     except OSError as error:
         raise CommandError(f"{source} cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise UsageError(str(error)) from error
+        raise CommandError(str(error)) from error
     if is_folder:
         return _run_weights(RunFolder(found))
     if not is_file:
@@ -112,12 +112,12 @@ def _check_weights(run: RunFolder) -> None:
 
 
 def source_model(source: Path) -> nn.Module:
-    """The network of a source."""
+    """The network of a source, in float32 as images are, whatever its file has."""
     folder = source_folder(source)
     if folder.exists():
         check_code(folder.read_config()[0].code)
     try:
-        return load_model(weights_file(source))
+        return load_model(weights_file(source)).float()
     except ValueError as error:
         unknown = error.__cause__
         hint = f": {advice(unknown.name)}" if isinstance(unknown, UnknownNetworkError) else ""
