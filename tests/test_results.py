@@ -98,6 +98,20 @@ def test_what_the_page_says_of_single_runs() -> None:
     assert stats.ttest_1samp(worse, 0).pvalue > 0.01 > 12 * stats.ttest_1samp(worse[1:], 0).pvalue
 
 
+def test_what_the_pages_say_of_line_8() -> None:
+    """Scaled blocks have the lower test and training error in every seed of CIFAR-100."""
+    cells = by_cell(find_runs([RUNS]))
+    softmax, scaled = (
+        [run for runs in cells.values() for run in runs if run.name.startswith(name)]
+        for name in ("cifar100-preresnet32-softmax-short", "cifar100-preresnet32-scaled-short")
+    )
+    pairs = [(a, b) for a in softmax for b in scaled if a.seed == b.seed]
+    assert len(pairs) >= 3
+    for worse, better in pairs:
+        assert (worse.last_error or 0) > (better.last_error or 100)
+        assert worse.epochs[-1].train_error_pct > better.epochs[-1].train_error_pct
+
+
 def test_what_the_page_says_of_attention() -> None:
     """The ranges and counts in the list below the tables of attention are those of the records."""
     gains: dict[str, dict[str, list[float]]] = {"softmax": {}, "scaled": {}}
