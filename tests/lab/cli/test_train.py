@@ -125,6 +125,7 @@ def test_list_and_help(run_here: Run) -> None:
             "--limit must be at most 5000, the training images, got 7000",
         ),
         (["pairs-scaled", "--milestones", "-5"], 2, "milestones"),
+        (["pairs-scaled", "--milestones", "1", "2"], 2, "--milestones 1 2 has no effect"),
         (
             ["pairs-scaled", "--batch", "7000"],
             2,

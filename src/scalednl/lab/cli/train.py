@@ -148,6 +148,16 @@ def _with_options(default: TrainArguments, options: list[str], prog: str) -> Tra
     except ValueError as error:
         raise UsageError(str(error)) from error
     experiment = found.experiment
+    if (
+        experiment.schedule == "one-cycle"
+        and experiment.milestones
+        and experiment.milestones != default.experiment.milestones
+    ):
+        epochs = " ".join(map(str, experiment.milestones))
+        raise UsageError(
+            f"--milestones {epochs} has no effect on the one-cycle schedule: add --schedule steps, "
+            "or leave it out"
+        )
     if experiment.data == default.experiment.data:
         return found
     # Another folder of images: what is in it is not known yet.
