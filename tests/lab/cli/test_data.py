@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scalednl.lab.config.experiment import GENERATED
+from scalednl.lab.config.generated import GENERATED
 from tests.lab.cli.conftest import Refused, Run
 from tests.lab.data.builders import image_folder, small_cifar, tar, tiny_files, zipped
 

@@ -4,7 +4,7 @@ import pytest
 
 from scalednl.errors import UsageError
 from scalednl.lab.config.data_sets import DATA_SETS, find_data_set
-from scalednl.lab.config.experiment import GENERATED
+from scalednl.lab.config.generated import GENERATED
 from scalednl.lab.recipes import recipes
 
 

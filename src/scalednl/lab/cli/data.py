@@ -168,7 +168,7 @@ def show(
 
 
 def _row(name: str, root: Path) -> tuple[str, ...]:
-    from scalednl.lab.config.experiment import GENERATED
+    from scalednl.lab.config.generated import GENERATED
     from scalednl.lab.data.store import describe, size_on_disk
 
     folder = root / name

@@ -2,19 +2,19 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-import msgspec
 import tyro
 
-from scalednl.attentions import ATTENTIONS, declare_attention
+from scalednl.attentions import ATTENTIONS
 from scalednl.config import TIMM, BlockConfig, StackConfig, is_foreign
-from scalednl.errors import CommandError, UsageError
+from scalednl.errors import UsageError
 from scalednl.lab.config.data_sets import DataFacts, find_data_set
+from scalednl.lab.config.experiment_file import MOVED, file_values, read_values, used_options
 from scalednl.lab.config.folder import FolderConfig, folder_path, is_folder
-from scalednl.lab.config.generated import PairsConfig, RecallConfig
+from scalednl.lab.config.generated import GENERATED, PairsConfig, RecallConfig
 from scalednl.lab.config.limits import check_at_least
 from scalednl.lab.user_code import code_of
 from scalednl.networks import is_network
@@ -26,17 +26,8 @@ Precision = Literal["fp32", "bf16", "fp16"]
 PRECISIONS: dict[Precision, str] = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
 """As experiments name them, and as Lightning Fabric does"""
 
-GENERATED: dict[str, type[PairsConfig] | type[RecallConfig]] = {
-    "pairs": PairsConfig,
-    "recall": RecallConfig,
-}
-"""Data sets that are generated, and the type of the field of the same name with their options"""
-REQUIRED = ("recipe", "data", "model", "block", "epochs", "batch", "lr", "seed")
-"""What every file has; options that came later have defaults"""
 LATER = ("center", "reference_pixels")
 """Options of a block that came after the first records: their default does not count in a cell"""
-MOVED = ("blocks", "stage")
-"""Options that older files have inside `block`"""
 _FROM_ONE = ("stage", "epochs", "batch", "accumulate", "limit", "test_limit", "test_last")
 _SHARES = ("label_smoothing", "dropout")
 _FROM_ZERO = ("blocks", "recalibrate", "lr", "momentum", "weight_decay", *_SHARES)
@@ -170,49 +161,13 @@ class Experiment:
         return self.test_last is None or epoch >= self.epochs - self.test_last
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for a file, without the options of data sets not in use.
-
-        Options that came when runs had finished are left out at their defaults, so that files,
-        digests and the names of run directories stay as they were.
-        """
-        values = {**asdict(self), "folder": self.folder.as_dict()}
-        for name in _unused(self.data):
-            del values[name]
-        values["milestones"] = list(self.milestones)
-        if self.block.key_pool_size == USUAL_POOL:
-            del values["block"]["key_pool_size"]
-        if not self.dropout:
-            del values["dropout"]
-        if self.precision == "fp32":
-            del values["precision"]
-        for name in ("code", "at"):
-            values[name] = list(getattr(self, name))
-            if not values[name]:
-                del values[name]
-        return values
+        """Plain values, for a file, without the options of data sets not in use."""
+        return file_values(self)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Experiment":
         """Undo `as_dict`; unknown or missing names and wrong types are a ValueError."""
-        missing = [name for name in REQUIRED if name not in values]
-        if missing:
-            raise ValueError(f"{missing[0]} is missing")
-        # Older files hold options of `pairs` for every data set.
-        unused = _unused(str(values["data"]))
-        used = _moved({name: value for name, value in values.items() if name not in unused})
-        _declare(used)
-        try:
-            given = _flat(used)
-            large = [n for n, v in given.items() if isinstance(v, int) and abs(v) >= 2**63]
-            if large:
-                raise ValueError(f"{large[0]} is too large")
-            found = msgspec.convert(used, cls)
-        except (CommandError, msgspec.MsgspecError, RecursionError) as error:
-            raise ValueError(str(error)) from error
-        unknown = given.keys() - _flat(asdict(found)).keys()
-        if unknown:
-            raise ValueError(f"{min(unknown)} is not an option of this version")
-        return found
+        return read_values(values, cls)
 
     @property
     def own_names(self) -> tuple[str, ...]:
@@ -307,49 +262,11 @@ class Experiment:
 
     def differences(self, other: "Experiment") -> list[str]:
         """What differs in another experiment, as `name is theirs, not ours`."""
-        mine, theirs = (
-            _flat({name: v for name, v in asdict(one).items() if name not in _unused(one.data)})
-            for one in (self, other)
-        )
+        mine, theirs = used_options(self), used_options(other)
         changed = [key for key in mine if mine[key] != theirs.get(key, mine[key])]
         return [f"{key} is {theirs[key]}, not {mine[key]}" for key in changed]
-
-
-def _unused(data: str) -> list[str]:
-    """The fields with options of other data sets."""
-    return [name for name in GENERATED if name != data] + ["folder"] * (not is_folder(data))
-
-
-def _moved(values: dict[str, Any]) -> dict[str, Any]:
-    """The values of a file, those of older files in today's places."""
-    block = values["block"]
-    if not isinstance(block, dict):
-        return values
-    outside = {name: block[name] for name in MOVED if name in block and name not in values}
-    inside = {name: value for name, value in block.items() if name not in outside}
-    return {**values, "block": inside, **outside}
-
-
-def _declare(values: dict[str, Any]) -> None:
-    """Make an attention of a user's own readable, without its code, if the file has an entry."""
-    block, code = values["block"], values.get("code")
-    name = block.get("attention") if isinstance(block, dict) else None
-    entries = code if isinstance(code, list) else []
-    if any(isinstance(entry, str) and entry.partition("=")[0] == name for entry in entries):
-        declare_attention(str(name))
 
 
 def _letters(values: dict[str, Any]) -> str:
     text = json.dumps(values, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
-
-
-def _flat(values: dict[str, Any]) -> dict[str, Any]:
-    """All options by their dotted names."""
-    flat: dict[str, Any] = {}
-    for name, value in values.items():
-        if isinstance(value, dict):
-            flat |= {f"{name}.{inner}": part for inner, part in _flat(value).items()}
-        else:
-            flat[name] = value
-    return flat

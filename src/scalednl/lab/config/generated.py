@@ -105,3 +105,10 @@ class RecallConfig(GratingsConfig):
                 f"each other into height={self.height}: height must be at least per_side * patch "
                 f"= {self.per_side * self.patch}"
             )
+
+
+GENERATED: dict[str, type[PairsConfig] | type[RecallConfig]] = {
+    "pairs": PairsConfig,
+    "recall": RecallConfig,
+}
+"""Data sets that are generated, and the type of the field of an experiment with their options"""

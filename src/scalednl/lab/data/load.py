@@ -7,8 +7,8 @@ from typing import Any
 from scalednl.errors import UsageError
 from scalednl.lab.config import FolderConfig, PairsConfig, RecallConfig
 from scalednl.lab.config.data_sets import find_data_set
-from scalednl.lab.config.experiment import GENERATED
 from scalednl.lab.config.folder import is_folder
+from scalednl.lab.config.generated import GENERATED
 from scalednl.lab.console import track
 from scalednl.lab.data import pairs, recall, store
 from scalednl.lab.data.arrays import StaleError, open_arrays, write_arrays

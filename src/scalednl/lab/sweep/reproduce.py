@@ -189,7 +189,7 @@ def needs_attention(plan: "SweepPlan", run: "PlannedRun") -> bool:
 
 def _check_data(plan: "SweepPlan", root: Path | None) -> None:
     """Raise before anything starts if a data set is missing."""
-    from scalednl.lab.config.experiment import GENERATED
+    from scalednl.lab.config.generated import GENERATED
 
     needed = {run.experiment.data for run in plan.runs if not run.has_ended} - GENERATED.keys()
     if needed:
