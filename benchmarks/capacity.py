@@ -2,10 +2,10 @@
 
 python -m benchmarks.capacity
 
-trains what is missing of the plan in results/capacity/plan.json, one record per training, half a
-minute of processor time each. It can be interrupted: the same command resumes, and repeats only the
-training that was cut off. `--seeds 0 1` in one process and `--seeds 2 3 4` in another share the
-work. `make results` then writes the figure and tables of docs/results.md.
+trains what is missing of the plan in results/capacity/plan.json, one record per training, less than
+ten seconds of processor time each. It can be interrupted: the same command resumes, and repeats
+only the training that was cut off. `--seeds 0 1` in one process and `--seeds 2 3 4` in another
+share the work. `make results` then writes the figure and tables of docs/results.md.
 
 In a map of 6 x 6 pixels, K pixels hold a pair: one of 32 keys and one of two values, all keys
 different. One more pixel is a cue, which names one of the K keys; the others are empty. The class
@@ -107,7 +107,7 @@ class RecallNetwork(nn.Module):
     def forward(self, maps: Maps) -> Float[Tensor, "batch values"]:
         """Scores of the values."""
         z = self.block(self.norm(self.stem(maps.x)).relu())
-        # Pixels before channels, as z lies in memory, so that its gradient lies the same way: with the
+        # Pixels before channels, as z is stored, so that its gradient is stored alike: with the
         # other order, backward of batch norm takes five times as long.
         pixels = z.permute(0, 2, 3, 1).flatten(1, 2)
         return self.classifier(pixels[torch.arange(len(z)), maps.cue])

@@ -81,7 +81,7 @@ class CapacityRun:
     train_loss: float
     """Mean over the last hundred steps"""
     seconds: float
-    """Of processor time"""
+    """Processor time"""
     origin: Origin = field(default_factory=Origin)
     schema: int = SCHEMA
 

@@ -38,10 +38,10 @@ ORDERS = {
     "B32 C64 32x32": (0.45, 0.35, 0.05),
     "B4 C128 64x64": (0.45, 0.35, 0.03),
 }
-"""Of `auto`: time over associative, bytes kept over associative, time over plain softmax.
+"""Goals of `auto`: time over associative, bytes kept over associative, time over plain softmax.
 The last was chosen from the first record with freed memory kept"""
 SHARES = {"B128 C128 16x16": 0.65, "B32 C64 32x32": 0.45, "B4 C128 64x64": 0.65}
-"""Of `auto`: the least share of its floor, forward and backward"""
+"""For `auto`, the least share of its floor, forward and backward"""
 KEPT, FASTER = "cifar10-preresnet56-scaled", 1.10
 """The recipe that must train so much faster when freed memory is kept"""
 NEAR = 1.1

@@ -90,7 +90,7 @@ class LoopRow:
     images_per_second: float
     speed_over_bare: float
     error: float
-    """Of the weights after one step of each on the same batch"""
+    """The relative error of the weights after one step of each on the same batch"""
     bare: Timing
     train: Timing
     floor: Floor | None = None
@@ -124,7 +124,7 @@ class InferenceRecord(BenchRecord):
     floor: Timing
     """Two bare products"""
     floors: dict[str, Floor] = field(default_factory=dict)
-    """Of the methods, by the machine's limit"""
+    """The floor of each method, by the machine's limit"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +172,7 @@ class PeerRow:
     agreement: str = ""
     missing: str = ""
     floor: Floor | None = None
-    """Of training"""
+    """The floor of training"""
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ class HalfPrecisionRecord(BenchRecord):
     KIND = "half_precision"
     settings: HalfSettings
     agreement: dict[str, float]
-    """Of each method in float32 with its literal form in float64, values and gradients"""
+    """Each method in float32 compared with its literal form in float64, values and gradients"""
     rows: tuple[HalfRow, ...]
 
 

@@ -32,7 +32,7 @@ COLOURS: dict[Attention, str] = {"softmax": "red", "scaled": "green", "centred":
 EXPECTED = "linear attention, by theory"
 READOUTS: dict[Readout, str] = {"linear": "linear classifier", "hidden": "hidden layer"}
 Errors = dict[tuple[Readout, Attention, int, int], list[float]]
-"""Of all seeds, by readout, attention, width and pairs"""
+"""The errors of all seeds, by readout, attention, width and pairs"""
 
 
 def capacity_section(folder: Path = FOLDER, link: str = f"../results/capacity/{FIGURE}") -> str:

@@ -40,10 +40,12 @@ Record = TypeVar("Record", bound=BenchRecord)
 def newest(kind: type[Record]) -> Record:
     """The newest full record of a benchmark."""
     records, damaged = find_bench_records([RESULTS], {kind.KIND: ALL_KINDS[kind.KIND]})
+    if damaged:
+        raise CommandError("; ".join(damaged))
     for record in records:
-        if isinstance(record, kind) and not damaged:
+        if isinstance(record, kind) and not record.quick:
             return record
-    raise CommandError(f"{RESULTS.name} has no record of {kind.KIND}" + "".join(damaged))
+    raise CommandError(f"{RESULTS.name} has no full record of {kind.KIND}")
 
 
 def busy_records() -> list[str]:
@@ -255,7 +257,7 @@ def _heads_words(record: Table3Record) -> str:
     """The project's own verdicts on heads, in words."""
     verdicts = {one.claim: one for one in judge_costs([record])}
     time, memory = verdicts["heads-cost-no-time"], verdicts["heads-cost-no-memory"]
-    found = re.findall(r"([+-]\d+)\.\d%", time.why)[:3]
+    found = re.findall(r"([+-][\d.]+)%", time.why)[:3]
     figures = "" if len(found) < 3 else "{} %, 90 % interval {} % to {} %".format(*found)
     return (
         f'"{memory.says}": {memory.answer}. "{time.says}": {time.answer} ({figures or time.why}).'

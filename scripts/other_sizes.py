@@ -28,7 +28,7 @@ from scalednl.lab.training.evaluate import evaluate_source
 RECORD = Path(__file__).parents[1] / "results" / "lite" / "other_sizes.json"
 SIZES = (32, 40, 48, 64)
 TRAINED_PIXELS = 16 * 16
-"""Of the blocks' maps, in stage 2, at the 32 px of training"""
+"""Pixels of the blocks' maps, in stage 2, at the 32 px of training"""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class OtherSizes:
 
     tested: list[Tested]
     origin: Origin = field(default_factory=Origin)
-    """Of the last that were tested"""
+    """The origin of the sizes tested last"""
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ from scalednl.lab.paper.evidence import evidence_lines
 from scalednl.lab.paper.grids import Artefact, paper_setting
 from scalednl.lab.paper.scales import SCALES, PaperSetting
 from scalednl.lab.records.runs import Cells, RunRecord, by_cell, find_runs
-from scalednl.lab.report.aggregate import describe_block
+from scalednl.lab.report.aggregate import describe_block, outcome
 from scalednl.lab.report.formatting import (
     bound,
     claim_groups,
@@ -21,8 +21,8 @@ from scalednl.lab.report.formatting import (
     needed,
     network_words,
     place,
+    plain,
     printed,
-    spread_of,
 )
 from scalednl.lab.report.markdown import markdown_table
 from scalednl.lab.report.verdicts import Verdict
@@ -52,16 +52,10 @@ def _runs() -> Cells:
     return by_cell(find_runs([RUNS]) if RUNS.is_dir() else [])
 
 
-def errors_of(setting: PaperSetting, runs: Cells) -> list[float]:
-    """Test errors of the runs of a setting that count."""
-    experiment = SCALE.experiment(setting)
-    members = [] if experiment is None else runs.get(experiment.cell, ())
-    return [value for run in members if run.counts and (value := run.last_error) is not None]
-
-
 def _error(setting: PaperSetting, runs: Cells) -> str:
-    """Mean ± standard deviation (n), or nothing."""
-    return spread_of(errors_of(setting, runs))
+    """Mean ± standard deviation (n) of the test errors, and how many diverged; or nothing."""
+    experiment = SCALE.experiment(setting)
+    return "" if experiment is None else plain(outcome(runs.get(experiment.cell, ())))
 
 
 def first_table() -> str:

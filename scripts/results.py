@@ -4,13 +4,14 @@ python -m scripts.results collect RUNS   copies the records of finished runs int
 python -m scripts.results again RUNS     the same into results/lite/again, for runs trained a second
                                          time; the first ones get their attention if they had none
 python -m scripts.results tiny RUNS      the same into results/tiny, for two stages on Tiny-ImageNet
+python -m scripts.results generated RUNS the same into results/generated, for `pairs` and `recall`
 python -m scripts.results                writes the report page, docs/results.md, the charts, and
                                          the generated parts of the README and of other pages
 """
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.capacity_records import FOLDER as CAPACITY
@@ -23,7 +24,7 @@ from scalednl.lab.report.content import Content, build_content
 from scalednl.lab.report.verdict_chart import verdict_figures
 from scalednl.lab.report.verdicts import Verdict
 from scalednl.lab.report.write import write_report
-from scripts.attention_section import attention_section
+from scripts.attention_section import attention_section, attention_tables
 from scripts.capacity_section import FIGURE, capacity_figure, capacity_section
 from scripts.cost_section import (
     busy_records,
@@ -33,6 +34,7 @@ from scripts.cost_section import (
     page_section,
     readme_section,
 )
+from scripts.generated import GENERATED, attention_records, errors_table
 from scripts.half_precision_tables import half_precision_parts
 from scripts.other_sizes import sizes_table
 from scripts.paper_tables import paper_parts
@@ -62,18 +64,21 @@ PAGES = {
     "block": ROOT / "docs" / "the-block.md",
     "half": ROOT / "docs" / "half-precision.md",
     "paper": ROOT / "docs" / "paper.md",
+    "data": ROOT / "docs" / "data.md",
+    "attention": ROOT / "docs" / "attention.md",
 }
+TARGETS = {"collect": RUNS, "again": AGAIN, "tiny": TINY, "generated": GENERATED}
+"""Where records are copied to"""
 
 
 def main(arguments: Sequence[str]) -> None:
     """Collect, or write."""
-    if arguments[:1] == ["collect"] and len(arguments) == 2:
-        print(f"{collect(Path(arguments[1]), RUNS)} runs collected into {RUNS.relative_to(ROOT)}")
-    elif arguments[:1] == ["again"] and len(arguments) == 2:
-        collect(Path(arguments[1]), AGAIN)
-        print(f"attention of {lend_attention(AGAIN, RUNS)} runs trained again")
-    elif arguments[:1] == ["tiny"] and len(arguments) == 2:
-        print(f"{collect(Path(arguments[1]), TINY)} runs collected into {TINY.relative_to(ROOT)}")
+    if len(arguments) == 2 and arguments[0] in TARGETS:
+        target = TARGETS[arguments[0]]
+        count = collect(Path(arguments[1]), target)
+        print(f"{count} runs collected into {target.relative_to(ROOT)}")
+        if target == AGAIN:
+            print(f"attention of {lend_attention(AGAIN, RUNS)} runs trained again")
     elif arguments:
         sys.exit(__doc__)
     write_report([RUNS], LITE / "report.html", [BENCH])
@@ -125,16 +130,10 @@ def lend_attention(again: Path, runs: Path) -> int:
 
 def parts(page: str) -> dict[str, str]:
     """The generated parts of a page."""
-    if page == "readme":
-        return {"results": first_table(), "cost": readme_section()}
-    if page == "block":
-        return {"cost": page_section(), "memory": memory_section()}
-    if page == "weights":
-        return {"weights": weights_table()}
-    if page == "half":
-        return half_precision_parts(newest(HalfPrecisionRecord))
-    if page == "paper":
-        return paper_parts()
+    return MAKERS[page]()
+
+
+def _result_parts() -> dict[str, str]:
     verdicts = _verdicts(build_content([RUNS], [BENCH]))
     return {
         "decided": decided_list(verdicts),
@@ -147,6 +146,19 @@ def parts(page: str) -> dict[str, str]:
         "stages": two_stages_table(),
         "capacity": capacity_section(),
     }
+
+
+MAKERS: dict[str, Callable[[], dict[str, str]]] = {
+    "docs": _result_parts,
+    "readme": lambda: {"results": first_table(), "cost": readme_section()},
+    "weights": lambda: {"weights": weights_table()},
+    "block": lambda: {"cost": page_section(), "memory": memory_section()},
+    "half": lambda: half_precision_parts(newest(HalfPrecisionRecord)),
+    "paper": paper_parts,
+    "data": lambda: {data: errors_table(data) for data in ("pairs", "recall")},
+    "attention": lambda: {"pairs": attention_tables(attention_records("pairs"))},
+}
+"""What makes the parts of each page"""
 
 
 def figures() -> dict[Path, str]:

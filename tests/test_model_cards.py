@@ -106,7 +106,7 @@ def test_a_published_run(trained: Path, folder: Path) -> None:
     assert publish(trained, place.name) == place
     check_records(place)
     assert [path.name for path in folder.iterdir()] == [place.name]
-    assert "| pairs-preresnet8-scaled | PreResNet8 (scaled, 1 block, 4 heads) |" in weights_table()
+    assert "| pairs-preresnet8-scaled | PreResNet-8 (scaled, 1 block, 4 heads) |" in weights_table()
 
 
 def test_a_card_names_what_differs_from_the_recipe() -> None:

@@ -14,11 +14,12 @@ from scipy import stats
 from scalednl.lab.paper.claims import claims
 from scalednl.lab.paper.evidence import evidence_lines
 from scalednl.lab.paper.grids import paper_setting
+from scalednl.lab.paper.scales import PaperSetting
 from scalednl.lab.records.attention import read_attention
 from scalednl.lab.records.run import RunFolder
-from scalednl.lab.records.runs import by_cell, find_runs, read_run
+from scalednl.lab.records.runs import Cells, by_cell, find_runs, read_run
 from scripts.parts import with_parts
-from scripts.result_tables import AGAIN, REPEATED, RUNS, SCALE, errors_of
+from scripts.result_tables import AGAIN, REPEATED, RUNS, SCALE
 from scripts.results import PAGES, collect, figures, lend_attention, parts
 from scripts.two_stages import two_stages_table
 from scripts.weights import RECORDS
@@ -44,6 +45,13 @@ def test_figures_show_the_records() -> None:
     """The figures of docs/results.md are what `make results` draws from the records."""
     for path, figure in figures().items():
         assert path.read_text(encoding="utf-8") == figure, "run `make results`"
+
+
+def errors_of(setting: PaperSetting, runs: Cells) -> list[float]:
+    """Test errors of the runs of a setting that count."""
+    experiment = SCALE.experiment(setting)
+    members = [] if experiment is None else runs.get(experiment.cell, ())
+    return [value for run in members if run.counts and (value := run.last_error) is not None]
 
 
 def test_blocks_are_no_gain_at_this_size() -> None:
@@ -96,6 +104,20 @@ def test_what_the_page_says_of_single_runs() -> None:
     worse = np.subtract(he, usual)
     assert (worse.argmax(), worse.min() > 0, len(worse)) == (0, True, 6), "change docs/results.md"
     assert stats.ttest_1samp(worse, 0).pvalue > 0.01 > 12 * stats.ttest_1samp(worse[1:], 0).pvalue
+
+
+def test_what_the_page_says_of_training_errors() -> None:
+    """How training and test errors go together over the trainings on CIFAR-10."""
+    cells = [
+        [run for run in runs if run.counts]
+        for runs in by_cell(find_runs([RUNS])).values()
+        if runs[0].experiment is not None and runs[0].experiment.data == "cifar10"
+    ]
+    tested = [fmean(run.last_error or 0.0 for run in runs) for runs in cells]
+    trained = [fmean(run.epochs[-1].train_error_pct for run in runs) for runs in cells]
+    said = f"{len(cells)} trainings on CIFAR-10 the rank correlation of the means is "
+    said += f"{stats.spearmanr(tested, trained).statistic:.2f})"
+    assert said in " ".join(PAGES["docs"].read_text(encoding="utf-8").split())
 
 
 def test_what_the_pages_say_of_line_8() -> None:

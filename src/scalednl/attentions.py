@@ -43,7 +43,7 @@ class AttentionKind:
     has_pixel_factor: bool = False
     """Whether A has 1/sqrt(N), which `scale` drops and `reference_pixels` replaces"""
     function: Function | None = None
-    """Of an own attention: (theta, phi) -> A, or (theta, phi, g) -> y. None where only a record
+    """For an own attention: (theta, phi) -> A, or (theta, phi, g) -> y. None where only a record
     names it"""
     gives_map: bool = True
     """Whether `function` returns A, not y"""

@@ -88,7 +88,7 @@ def iterated(a: Float[Tensor, "maps queries keys"]) -> RankOne:
 def _largest_eigenpair(
     rows: Float[Tensor, "maps width queries"],
 ) -> tuple[Float[Tensor, "maps 1 1"], Float[Tensor, "maps 1 width"]]:
-    """Of rows rows^T.
+    """The largest eigenvalue of rows rows^T, with its eigenvector.
 
     In float64 and without negligible entries, because LAPACK fails on subnormal numbers, which
     attention to a single key leads to.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 NAME = ".heartbeat"
-"""Of the file, in a run directory"""
+"""The file in a run directory"""
 SECONDS = 2.0
 """Between two touches"""
 

@@ -200,11 +200,11 @@ def _t_power(df: int, shift: float, level: float) -> float:
     return float(1 - below + other)
 
 
-def seeds_if_mean_stays(distance: float, sd: float, level: float) -> int | None:
+def seeds_if_mean_stays(distance: float, sd: float, level: float, tails: int = 2) -> int | None:
     """Smallest n at which t sd / sqrt(n) is below `distance`; None beyond MOST_SEEDS."""
 
     def decides(n: int) -> bool:
-        return float(special.stdtrit(n - 1, 1 - level / 2)) * sd / math.sqrt(n) < distance
+        return float(special.stdtrit(n - 1, 1 - level / tails)) * sd / math.sqrt(n) < distance
 
     return _smallest(decides) if distance > 0 else None
 

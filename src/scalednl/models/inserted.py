@@ -44,7 +44,7 @@ class Attachment:
     """A stack in its place, and how to take it out again."""
 
     path: str
-    """Of the target in the model"""
+    """Where the target is in the model"""
     target: nn.Module
     stack: InsertedStack
     where: str

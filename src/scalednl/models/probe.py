@@ -30,7 +30,7 @@ class Call:
     output: str
     """The output in words"""
     shape: tuple[int, ...] | None
-    """Of the output, where it is one floating-point tensor"""
+    """The shape of the output, where it is one floating-point tensor"""
     dtype: torch.dtype | None = None
     device: torch.device | None = None
     tensor: Tensor | None = None

@@ -11,6 +11,7 @@ from scalednl.lab.paper.answers import (
     at_a_look,
     settled_by_power,
     settled_if_mean_stays,
+    settled_if_none_diverges,
 )
 from scalednl.lab.stats import Estimate
 
@@ -82,19 +83,43 @@ def test_often_is_more_than_one_in_three(k: int, n: int, expected: str) -> None:
 
 
 def test_what_would_settle_it_depends_on_the_distance_to_what_is_asked() -> None:
-    """A mean at the border is never settled; the further from it, the fewer seeds."""
+    """A mean at the border is never settled; the further from every border, the fewer seeds."""
     assert settled_if_mean_stays("comparable", 1.0, 0.5, MARGIN, LEVEL) is None
     assert settled_if_mean_stays("severe", 1.0, 0.5, MARGIN, LEVEL) is None
     assert settled_if_mean_stays("better", 1.0, 0.5, MARGIN, LEVEL) == settled_if_mean_stays(
         "severe", 2.0, 0.5, MARGIN, LEVEL
     )
-    near, far = (settled_if_mean_stays("better", m, 0.5, MARGIN, LEVEL) for m in (0.2, 1.0))
-    assert near is not None
-    assert far is not None
-    assert far < near
+    absent, between, clear = (
+        settled_if_mean_stays("better", mean, 0.5, MARGIN, LEVEL) for mean in (0.2, 0.5, 1.0)
+    )
+    assert absent is not None
+    assert between is not None
+    assert clear is not None
+    assert max(absent, clear) < between
     apart, inside = (settled_by_power(k, 0.5, MARGIN, LEVEL) for k in ("better", "comparable"))
     assert apart is not None
     assert inside is not None
+
+
+@pytest.mark.parametrize("kind", ["better", "robust", "comparable", "severe"])
+def test_seeds_if_the_mean_stays_are_the_first_with_an_answer(kind: Kind) -> None:
+    """Tried one number of seeds after the other, for means inside the margin and beyond it."""
+    sd = 0.8
+    for mean in (-2.0, -0.6, 0.05, 0.3, 0.55, 0.8, 1.5, 3.0):
+        first = next(
+            n
+            for n in range(2, 1000)
+            if answer(kind, Estimate(mean, sd / n**0.5, n - 1), MARGIN, LEVEL).answer != OPEN
+        )
+        assert settled_if_mean_stays(kind, mean, sd, MARGIN, LEVEL) == first, mean
+
+
+@pytest.mark.parametrize(("k", "n"), [(0, 0), (0, 9), (1, 8), (2, 8), (3, 20)])
+def test_runs_that_refute_often_are_the_first_that_do(k: int, n: int) -> None:
+    """With one run less it is open, unless that is a number of runs that is over already."""
+    needed = settled_if_none_diverges(k, n)
+    assert answer_often(k, needed).answer == FAILS
+    assert needed == max(8, n + 1) or answer_often(k, needed - 1).answer == OPEN
 
 
 @pytest.mark.parametrize(

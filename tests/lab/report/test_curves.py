@@ -37,7 +37,7 @@ def test_a_curve_is_the_mean_of_finished_runs(tmp_path: Path) -> None:
         write_run(tmp_path / str(seed), replace(SCALED, seed=seed), errors)
     write_run(tmp_path / "cut", replace(SCALED, seed=9), [1.0], "interrupted")
     (figure,) = other_curves({PLACE: _groups(tmp_path)})
-    assert figure.title == "pairs (generated), PreResNet8"
+    assert figure.title == "pairs (generated), PreResNet-8"
     name = "scaled, 1 block, 4 heads"
     assert _marked(figure.chart) == [f"{name}: 65", f"{name}: 30"]
     assert len(list(parsed(figure.chart).iter(f"{SVG}polygon"))) == 1
@@ -83,7 +83,7 @@ def test_kinds_of_attention_share_a_plot_or_have_columns(tmp_path: Path) -> None
             experiment = cell_experiment(table.name, row, column)
             write_run(tmp_path / f"{row}-{column}", experiment, [60.0, 30.0])
     (figure,) = learning_curves(table, by_cell(find_runs([tmp_path])))
-    assert figure.title == "pairs (generated), PreResNet8, scale smoke"
+    assert figure.title == "pairs (generated), PreResNet-8, scale smoke"
     assert {"base", "direction", "softmax", "scaled"} <= texts(figure.chart).keys()
     assert "magnitude" not in texts(figure.chart)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scalednl.lab.paper.answers import ANSWERS, Needed
+from scalednl.lab.paper.answers import ANSWERS
 from scalednl.lab.report.aggregate import CellOutcome
 from scalednl.lab.report.formatting import (
     anchor,
@@ -25,7 +25,7 @@ from scalednl.lab.report.formatting import (
     spread,
     verdict_class,
 )
-from scalednl.lab.report.settling import More
+from scalednl.lab.report.settling import Enough, More
 from scalednl.lab.stats import Contrast, Summary
 from tests.lab.report.judging import settled_verdict, write_contrast
 
@@ -73,7 +73,7 @@ def test_a_cell_for_a_spreadsheet() -> None:
 def test_names_as_people_write_them() -> None:
     """The paper's networks, smaller ones, and names that are not known."""
     assert [network_words(n) for n in ("wrn28_10", "preresnet20", "mine")] == [
-        *("WRN-28-10", "PreResNet20", "mine")
+        *("WRN-28-10", "PreResNet-20", "mine")
     ]
     assert (data_words("cifar10"), data_words("mine")) == ("CIFAR-10", "mine")
     assert score_words("key_share") != "key_share"
@@ -105,16 +105,16 @@ def test_every_answer_has_a_colour() -> None:
     ("more", "said"),
     [
         (
-            More(Needed(5, within_looks=True), Needed(12, within_looks=False), 4, 2.0),
-            "Would settle it: 1 more seed (2 h 00 min here) if the mean stays; 8 more seeds (16 h "
-            "00 min here) to detect 1.33 points, more than were declared.",
+            More(Enough(1, 2.0, within_looks=True), Enough(8, 16.0, within_looks=False)),
+            "Would settle it: 1 more seed (2 h 00 min of training here) if the mean stays; 8 more "
+            "seeds (16 h 00 min of training here) to detect 1.33 points, more than were declared.",
         ),
         (
-            More(None, Needed(None, within_looks=False), 4, 2.0, is_assumed=True),
+            More(None, Enough(None, None, within_looks=False), is_assumed=True),
             "Would settle it: more than 1,000 seeds to detect 1.33 points, with a scatter that is "
             "assumed.",
         ),
-        (More(None, None, 4, 2.0), ""),
+        (More(None, None), ""),
         (None, ""),
     ],
 )

@@ -98,7 +98,7 @@ def test_tables_are_copied_as_markdown_and_csv(report: Path, browser: Browser) -
         copied = {kind: _copy(page, kind) for kind in ("csv", "markdown")}
     rows = list(csv.reader(io.StringIO(copied["csv"])))
     assert rows[0][:6] == ["scale", "data", "network", "blocks", "base paper", "base ours"]
-    assert rows[1][:5] == ["paper", "CIFAR-10", "PreResNet56", "softmax", "5.73"]
+    assert rows[1][:5] == ["paper", "CIFAR-10", "PreResNet-56", "softmax", "5.73"]
     scaled = next(row for row in rows if row[0] == "smoke" and row[3] == "scaled")
     assert scaled[5] == "21.17 ± 1.04 (n=3)"
     lines = copied["markdown"].splitlines()

@@ -29,7 +29,7 @@ def test_a_miniature_stands_below_the_paper_and_names_what_it_replaces(tmp_path:
     assert printed[0].printed == 5.73
     softmax, scaled = smoke.rows
     assert (scaled.data, scaled.network) == ("pairs", "preresnet8")
-    assert (scaled.in_place_of_data, scaled.in_place_of_network) == ("CIFAR-10", "PreResNet56")
+    assert (scaled.in_place_of_data, scaled.in_place_of_network) == ("CIFAR-10", "PreResNet-56")
     cell, other = scaled.cells["base"], softmax.cells["base"]
     assert cell is not None
     assert cell.printed is None

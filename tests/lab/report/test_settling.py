@@ -1,17 +1,21 @@
 """Corrections for the number of claims, and what would settle an open one."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from scalednl.lab.console import counted
 from scalednl.lab.paper.answers import FAILS, HOLDS, OPEN, SAME, answer
 from scalednl.lab.paper.claims import claims, main_claims
 from scalednl.lab.paper.rules import RULES
 from scalednl.lab.paper.scales import SCALES
+from scalednl.lab.records.run import Status
+from scalednl.lab.report.formatting import needed
 from scalednl.lab.report.verdicts import Verdict, corrected
 from scalednl.lab.stats import estimate, pooled
-from tests.lab.report.builders import write_cell
+from tests.lab.report.builders import write_cell, write_run
 from tests.lab.report.judging import find_claim, settled_verdict, verdict_on, write_contrast
 
 
@@ -72,7 +76,7 @@ def test_main_claims_are_corrected_for_their_number(tmp_path: Path) -> None:
     settled = settled_verdict(tmp_path, "scaled-beats-softmax")
     assert settled.more is not None
     assert settled.more.if_mean_stays is not None
-    assert (settled.more.if_mean_stays.more(6) or 0) > 0
+    assert (settled.more.if_mean_stays.more or 0) > 0
     assert settled_verdict(tmp_path, "scaled-heads-help").more is None
 
 
@@ -83,14 +87,58 @@ def test_an_open_claim_says_what_would_settle_it(tmp_path: Path) -> None:
     assert found.answer == OPEN
     assert found.more is not None
     stays, power = found.more.if_mean_stays, found.more.for_margin
-    assert stays is not None
-    assert stays.seeds is not None
-    assert stays.more(4) == stays.seeds - 4 > 0
-    assert found.more.n == 4
     assert not found.more.is_assumed
-    assert found.more.hours_a_seed == pytest.approx(2)
-    assert power is not None
-    assert power.seeds in RULES["lite"].looks or not power.within_looks
+    for one in (stays, power):
+        assert one is not None
+        assert one.more is not None
+        assert one.more > 0
+        assert one.hours == pytest.approx(2 * one.more)
+        assert one.within_looks == (one.more + 4 in RULES["lite"].looks)
+
+
+def test_rows_that_are_ahead_need_fewer_hours(tmp_path: Path) -> None:
+    """Seeds that a row has already are not counted again."""
+    name = "scaled-beats-softmax"
+    for row, seeds in enumerate((6, 4)):
+        write_contrast(tmp_path, name, 0.3, seeds, row=row, spread=9.0)
+    more = settled_verdict(tmp_path, name).more
+    assert more is not None
+    assert more.for_margin is not None
+    assert more.for_margin.more is not None
+    needed = more.for_margin.more + 4
+    assert more.for_margin.hours == pytest.approx(2 * (needed - 4) + 2 * (needed - 6))
+
+
+def test_everywhere_needs_the_rows_without_runs_too(tmp_path: Path) -> None:
+    """Two rows of three do not settle "on every data set and network", so the third is counted."""
+    name = "scaled-always-beats-softmax"
+    for row in range(2):
+        write_contrast(tmp_path, name, 7.0, 12, row=row)
+    found = settled_verdict(tmp_path, name)
+    assert found.answer == OPEN
+    assert "of 3 data sets or networks" in found.why
+    assert found.more is not None
+    assert found.more.is_assumed
+    assert found.more.if_mean_stays is None
+    assert found.more.for_margin is not None
+    assert (found.more.for_margin.more or 0) > 1
+
+
+@pytest.mark.parametrize(("diverged", "more"), [(0, 1), (1, 6), (2, 10)])
+def test_divergences_ask_for_more_runs(tmp_path: Path, diverged: int, more: int) -> None:
+    """7 runs: "often" would be refuted by 8, 13 or 17 in all, if no other diverges."""
+    name = "diverges-without-scale"
+    ((_, (experiment,)), *_) = find_claim(name).at(SCALES["lite"])
+    for seed in range(7):
+        lost: Status = "diverged" if seed < diverged else "finished"
+        write_run(tmp_path / str(seed), replace(experiment, seed=seed), [50.0], lost)
+    found = settled_verdict(tmp_path, name)
+    assert found.answer == OPEN
+    assert found.more is not None
+    assert found.more.if_mean_stays is None
+    assert found.more.for_margin is not None
+    assert (found.more.for_margin.more, found.more.for_margin.hours) == (more, more)
+    assert f"{counted(more, 'more run')} " in needed(found)
 
 
 @pytest.mark.parametrize(
@@ -125,8 +173,6 @@ def test_seeds_after_a_missing_one_are_there(tmp_path: Path) -> None:
     found = settled_verdict(tmp_path, name)
     assert found.answer == OPEN
     assert found.more is not None
-    assert found.more.n == 3
     assert found.more.for_margin is not None
-    seeds = found.more.for_margin.seeds
-    assert seeds is not None
-    assert found.more.for_margin.more(found.more.n) == seeds - 3
+    assert found.more.for_margin.more is not None
+    assert found.more.for_margin.hours == pytest.approx(2 * found.more.for_margin.more)

@@ -8,8 +8,8 @@ from scalednl.lab.attention.read_photo import Photo, read_photo, resized
 from scalednl.lab.data.splits import Bytes
 
 MOST_PIXELS = 250_000
-"""Of a photo as a network receives it: memory grows with them (up to 2 GB for wide networks), the
-time of softmax with their square"""
+"""Most pixels of a photo as a network receives it: memory grows with them (up to 2 GB for wide
+networks), the time of softmax with their square"""
 SHOWN_SIDE = 480
 """Pixels of the longer side of a photo in figures and pages"""
 

@@ -24,7 +24,7 @@ from scalednl.lab.data.splits import Bytes
 LARGEST = 50_000_000
 """Pixels of the largest picture that is decoded"""
 LARGEST_JPEG = 120_000_000
-"""Of a JPEG, which is decoded at a part of its size: telephones take 108 million"""
+"""Most pixels of a JPEG, which is decoded at a part of its size: telephones take 108 million"""
 LARGEST_FILE = 64 << 20
 """Bytes"""
 KEPT_SIDE = 2048

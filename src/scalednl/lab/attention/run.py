@@ -36,9 +36,9 @@ class Written:
     records: list[AttentionRecord]
     """One for each source"""
     folders: list[Path]
-    """Of the records"""
+    """Where the records are"""
     paths: list[Path]
-    """Of everything"""
+    """Everything that was written"""
     joint: Path
     """The folder of what all sources share"""
 

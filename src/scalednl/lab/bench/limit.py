@@ -8,7 +8,8 @@ from scalednl.lab.bench.measure import interleaved
 from scalednl.lab.records.floor import MachineLimit
 
 SIDE, COPIED = 2048, 1 << 27
-"""Of the matrices, whose product runs at the full rate; bytes of the copy, more than caches hold"""
+"""The matrices' side, at which a product runs at the full rate; bytes to copy, more than caches
+hold"""
 ON_GPU = 4
 """A GPU needs larger ones"""
 ROUNDS = 6

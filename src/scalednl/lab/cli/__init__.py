@@ -27,7 +27,7 @@ from scalednl.lab.streams import discard, lasting_output, open_standard_streams
 FOLDERS = ("--out", "--root", "--from")
 """Options that an empty text would turn into the current folder"""
 OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF)
-"""Of a file or terminal that takes no more output"""
+"""Errors of a file or terminal that takes no more output"""
 
 app = tyro.extras.SubcommandApp()
 app.command(bench, name="bench", help="Measure what the block costs on this machine.")

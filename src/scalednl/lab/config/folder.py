@@ -29,7 +29,7 @@ class FolderFacts:
     train_images: int
     test_images: int
     mean: Triple
-    """Of the channels of all training images, in 0 to 1"""
+    """Each channel's mean over all training images, in 0 to 1"""
     std: Triple
 
 

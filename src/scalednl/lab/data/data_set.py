@@ -41,7 +41,7 @@ class DataSet(ABC):
     """The official address first"""
     download_bytes: int
     archive_md5: str | None = None
-    """Of what is downloaded, where the files inside have no hashes of their own"""
+    """The hash of what is downloaded, where the files inside have no hashes of their own"""
     npm: NpmMirror | None = None
 
     @property

@@ -13,9 +13,10 @@ Everything else is open.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Literal
 
-from scalednl.lab.paper.rules import FIXED_LEVEL, OFTEN, POWER
+from scalednl.lab.paper.rules import FIXED_LEVEL, OFTEN, OFTEN_SEEDS, POWER
 from scalednl.lab.stats import (
     Estimate,
     binomial_interval,
@@ -105,17 +106,23 @@ def settled_if_mean_stays(
     kind: Kind, mean: float, sd: float, margin: float, level: float
 ) -> int | None:
     """Seeds at which the present mean would be an answer; `sd` is that of one seed's contrast."""
-    distance = {
-        "comparable": abs(margin - abs(mean)),
-        "severe": abs(mean - margin),
-    }.get(kind, abs(mean))
-    return seeds_if_mean_stays(distance, sd, level)
+    apart = {"comparable": abs(mean) - margin, "severe": abs(mean - margin)}.get(kind, abs(mean))
+    found = [seeds_if_mean_stays(apart, sd, level)]
+    if kind in ("better", "robust", "comparable"):
+        # The two tests for "inside the margin" are one-sided.
+        found.append(seeds_if_mean_stays(margin - abs(mean), sd, level, tails=1))
+    return min((seeds for seeds in found if seeds is not None), default=None)
 
 
 def settled_by_power(kind: Kind, sd: float, margin: float, level: float) -> int | None:
     """Seeds that would show a difference of the margin, or its absence, four times in five."""
     find = seeds_for_equivalence if kind == "comparable" else seeds_for_power
     return find(margin, sd, level, POWER)
+
+
+def settled_if_none_diverges(k: int, n: int) -> int:
+    """Runs in all that would refute "often", if k of n have diverged and no other does."""
+    return next(m for m in count(max(n + 1, OFTEN_SEEDS)) if answer_often(k, m).answer == FAILS)
 
 
 def at_a_look(seeds: int | None, looks: Sequence[int], n: int) -> Needed:

@@ -1,4 +1,4 @@
-"""What a training costs, from its sizes alone: multiply-adds, and hours at a rate.
+"""What a training costs, from its sizes alone: multiply-adds; and the sizes of data sets.
 
 A step is counted as three forward passes: one forward, two for the gradients of inputs and weights.
 """

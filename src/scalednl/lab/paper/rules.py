@@ -1,4 +1,7 @@
-"""What was fixed before any run: margins, levels, and when results may be looked at."""
+"""Margins, levels, and when results may be looked at.
+
+Margins and looks were fixed before any run; docs/results.md says what changed since.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -104,7 +104,7 @@ class Vectors:
     """
 
     bits: Literal[8, 16]
-    """Of a number; they are signed and little-endian"""
+    """The size of a number; they are signed and little-endian"""
     theta: bytes
     theta_scale: bytes
     """float32, little-endian"""
@@ -117,7 +117,7 @@ class Vectors:
     row_error: Number
     """Largest error of a row, relative to its largest entry"""
     query_size: Sizes | None = None
-    """Of a photo whose maps have another size than the block's"""
+    """The maps' size, for a photo where it is not the block's"""
     key_size: Sizes | None = None
 
     def check(self, block: BlockRecord) -> None:
@@ -175,10 +175,10 @@ class PhotoRecord:
     file: str
     height: Positive
     width: Positive
-    """Of the file, upright"""
+    """The file's, upright"""
     seen_height: Positive
     seen_width: Positive
-    """Of what the network received"""
+    """The width that the network received"""
     notes: tuple[str, ...]
     """What was done to it, in words"""
     classes: Annotated[tuple[ClassProbability, ...], FEW]

@@ -23,8 +23,8 @@ LARGEST_FILE = 1 << 20
 FEW, SOME = msgspec.Meta(max_length=1000), msgspec.Meta(min_length=1, max_length=1000)
 """Rows of a record; the longest there is has a sixth of them"""
 BUSY_LOAD, MOST_WAITED, MOST_DRIFT = 0.5, 0.05, 0.15
-"""Of a busy machine: processes per core at the start; share of time spent waiting for a core;
-change of the rate of a large product until the end, as others on the same hardware cause"""
+"""What a busy machine exceeds: processes per core at the start; share of time spent waiting for a
+core; change of the rate of a large product until the end, as others on the same hardware cause"""
 FITTED_SIZES = 3
 """The largest sizes of a map, to which exponents are fitted"""
 

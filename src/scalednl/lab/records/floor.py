@@ -55,9 +55,9 @@ class MachineLimit:
     """The best rates of several runs, on the device and with the threads of the record."""
 
     multiply_adds_per_second: Positive
-    """Of a large float32 matrix product; one multiply-add is two FLOP"""
+    """The rate of a large float32 matrix product; one multiply-add is two FLOP"""
     bytes_per_second: Positive
-    """Of a copy that fits into no cache, read and written bytes together"""
+    """The rate of a copy that fits into no cache, read and written bytes together"""
 
     def milliseconds(self, work: Work) -> float:
         """The least time in which this machine can do the work."""

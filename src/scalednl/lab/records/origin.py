@@ -27,7 +27,7 @@ class Origin:
     """UTC, to the second"""
     scalednl: str = ""
     commit: str | None = None
-    """Of the source folder, with "-dirty" when it had changes; None when it is not a checkout"""
+    """The source folder's, with "-dirty" when it had changes; None when it is not a checkout"""
     python: str = ""
     packages: dict[str, str] = field(default_factory=dict)
     machine: str = ""

@@ -76,7 +76,7 @@ class RunSetup:
     class_names: tuple[str, ...] = ()
     origin: Origin = field(default_factory=Origin)
     weights_sha256: str | None = None
-    """Of the file that a fine-tuned run began from"""
+    """The hash of the file that a fine-tuned run began from"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +94,7 @@ class Epoch:
     test_error_pct: Percent | None = None
     class_error_pct: Annotated[tuple[Percent | None, ...], FEW] | None = None
     seconds: Amount = 0.0
-    """Of training and testing, up to here"""
+    """Time of training and testing, up to here"""
     images_per_second: Amount = 0.0
 
 
@@ -140,9 +140,9 @@ class Result:
     sessions: Count = 1
     """Processes that worked on it, one after the other"""
     config_sha256: str | None = None
-    """Of the configuration that it was started with"""
+    """The hash of the configuration that it was started with"""
     weights_sha256: str | None = None
-    """Of the final weights"""
+    """The hash of the final weights"""
     origin: Origin = field(default_factory=Origin)
 
 

@@ -23,7 +23,7 @@ from scalednl.lab.stats import Summary
 COLUMNS = 4
 """Runs beside each other in a table of scores, so that it fits a window of 1440 pixels"""
 EXPLORER_BYTES = 2_250_000
-"""Of vectors that the explorer may add to the page"""
+"""Most bytes of vectors that the explorer may add to the page"""
 PICTURES = 8
 LARGEST_PICTURE = 600_000
 """Bytes"""

@@ -57,7 +57,7 @@ class Counts:
     states: dict[str, int]
     seconds: float
     verdicts: dict[str, int]
-    """Of those that runs or benchmarks decide, or leave open"""
+    """How many have which answer, of those that runs or benchmarks decide or leave open"""
     waiting: int
     """Claims that no seed could be judged for yet"""
 

@@ -55,14 +55,18 @@ class RowValues:
 
 
 def row_values(claim: Claim, scale: Scale, runs: Cells, scores: Scores) -> list[RowValues]:
-    """The rows of a claim that exist at a scale and that some run bears on."""
+    """The rows of a claim that exist at a scale; of "always" all, of others those with runs."""
     found: dict[tuple[str, ...], RowValues] = {}
+    has_runs = set()
     for terms, experiments in claim.at(scale):
         members = [runs.get(experiment.cell, ()) for experiment in experiments]
+        key = tuple(experiment.cell for experiment in experiments)
+        found.setdefault(key, _row(scale, terms, experiments, members, scores))
         if any(members):
-            key = tuple(experiment.cell for experiment in experiments)
-            found.setdefault(key, _row(scale, terms, experiments, members, scores))
-    return list(found.values())
+            has_runs.add(key)
+    if claim.kind == "always" and has_runs:
+        return list(found.values())
+    return [row for key, row in found.items() if key in has_runs]
 
 
 def _row(

@@ -8,10 +8,10 @@ import msgspec
 
 from scalednl.lab.config.data_sets import DATA_SETS
 from scalednl.lab.console import counted, duration
-from scalednl.lab.paper.answers import FAILS, HOLDS, OPEN, SAME, Needed
+from scalednl.lab.paper.answers import FAILS, HOLDS, OPEN, SAME
 from scalednl.lab.paper.grids import NETWORKS
 from scalednl.lab.report.aggregate import CellOutcome
-from scalednl.lab.report.settling import More
+from scalednl.lab.report.settling import Enough
 from scalednl.lab.report.verdicts import Verdict
 from scalednl.lab.stats import MOST_SEEDS, Contrast, Summary, summarise
 
@@ -39,8 +39,9 @@ def data_words(name: str) -> str:
 
 
 def network_words(name: str) -> str:
-    """A network as the paper writes it, the paper's own or a smaller one."""
-    return NETWORK_WORDS.get(name, name.replace("preresnet", "PreResNet").replace("wrn", "WRN-"))
+    """A network as people write it, the paper's own or a smaller one."""
+    words = NETWORK_WORDS.get(name, name.replace("preresnet", "PreResNet").replace("wrn", "WRN-"))
+    return re.sub(r"PreResNet(?=\d)", "PreResNet-", words)
 
 
 def limited(text: str) -> str:
@@ -144,24 +145,24 @@ def needed(item: Verdict) -> str:
     unit = (" point" if item.margin == 1 else " points") if item.quantity == "error" else ""
     margin = f"{item.margin:.3g}{unit}" if item.margin else "a difference that matters"
     wanted = "if none of them diverges" if item.kind == "often" else f"to detect {margin}"
+    what = "run" if item.kind == "often" else "seed"
     found = (
-        _more(more, more.if_mean_stays, "if the mean stays"),
-        _more(more, more.for_margin, wanted),
+        _enough(more.if_mean_stays, what, "if the mean stays"),
+        _enough(more.for_margin, what, wanted),
     )
     parts = [text for text in found if text]
     guess = ", with a scatter that is assumed" if more.is_assumed else ""
     return f"Would settle it: {'; '.join(parts)}{guess}." if parts else ""
 
 
-def _more(more: More, found: Needed | None, when: str) -> str:
+def _enough(found: Enough | None, what: str, when: str) -> str:
     if found is None:
         return ""
-    seeds = found.more(more.n)
-    if seeds is None:
-        return f"more than {MOST_SEEDS:,} seeds {when}"
+    if found.more is None or found.hours is None:
+        return f"more than {MOST_SEEDS:,} {what}s {when}"
     beyond = "" if found.within_looks else ", more than were declared"
-    hours = duration(3600 * seeds * more.hours_a_seed)
-    return f"{counted(seeds, 'more seed')} ({hours} here) {when}{beyond}"
+    hours = duration(3600 * found.hours)
+    return f"{counted(found.more, f'more {what}')} ({hours} of training here) {when}{beyond}"
 
 
 def plain(ours: CellOutcome | None) -> str:

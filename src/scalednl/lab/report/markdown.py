@@ -73,7 +73,8 @@ def _others(rows: Sequence[Training]) -> str:
         ]
         for row in rows
     ]
-    head = ["data", "network", "blocks", "trained for", "test error, %", "scaled - softmax", "time"]
+    training = ["data", "network", "blocks", "trained for"]
+    head = [*training, "test error, %", "difference from softmax", "time"]
     return markdown_table(head, lines)
 
 

@@ -34,7 +34,7 @@ class TableCell:
     printed: float | None
     """None too where a miniature has other images"""
     mark: str
-    """Of the footnote, where part of its setting is inferred"""
+    """The sign of a footnote, where part of its setting is inferred"""
     ours: CellOutcome | None
     trains: str
     """The blocks in words"""

@@ -1,4 +1,4 @@
-"""What would settle an open claim: seeds, and hours on this machine."""
+"""What would settle an open claim: seeds, and hours of training on this machine."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -11,9 +11,10 @@ from scalednl.lab.paper.answers import (
     at_a_look,
     settled_by_power,
     settled_if_mean_stays,
+    settled_if_none_diverges,
 )
 from scalednl.lab.paper.claims import Claim
-from scalednl.lab.paper.rules import OFTEN_SEEDS, Rule
+from scalednl.lab.paper.rules import Rule
 from scalednl.lab.report.contrasts import RowValues
 from scalednl.lab.stats import upper_sd
 
@@ -22,15 +23,23 @@ Seconds = Callable[[Experiment], float]
 
 
 @dataclass(frozen=True)
+class Enough:
+    """A number of seeds that would settle a claim, beside those there are."""
+
+    more: int | None
+    """Seeds beyond those of the row that has fewest; None: more than can be searched"""
+    hours: float | None
+    """Hours of training here, over all rows"""
+    within_looks: bool
+    """Whether a declared look has so many"""
+
+
+@dataclass(frozen=True)
 class More:
     """What would settle an open claim."""
 
-    if_mean_stays: Needed | None
-    for_margin: Needed | None
-    n: int
-    """Seeds there are"""
-    hours_a_seed: float
-    """Here, for all trainings of the claim"""
+    if_mean_stays: Enough | None
+    for_margin: Enough | None
     is_assumed: bool = False
     """Whether some row has no seeds yet, so that their scatter is a guess"""
 
@@ -42,23 +51,34 @@ def what_settles(
 
     The deviation is taken at its upper 80 % limit; before there are seeds, it is assumed.
     """
-    # Seeds after a missing one count: it is the missing one that must be trained.
-    n = min(row.available + row.beyond for row in rows)
-    experiments = {one.cell: one for row in rows for one in row.experiments}
-    hours = sum(seconds(one) for one in experiments.values()) / 3600
+    hours = [math.fsum(seconds(one) for one in row.experiments) / 3600 for row in rows]
     if claim.kind == "often":
-        runs = sum(row.n for row in rows)
-        return More(None, at_a_look(OFTEN_SEEDS, (), runs), runs, hours / len(experiments))
+        values = [value for row in rows for value in row.arms[0]]
+        needed = Needed(settled_if_none_diverges(int(sum(values)), len(values)), within_looks=True)
+        return More(None, _enough(needed, [len(values)], [math.fsum(hours) / len(hours)]))
     if claim.kind == "always":
         # As many as the row that needs most.
-        each = [_seeds("better", [row], claim, rule, level) for row in rows]
+        each = [_seeds(claim.kind, [row], claim, rule, level) for row in rows]
         stays, power = (_largest([pair[i] for pair in each]) for i in (0, 1))
     else:
         stays, power = _seeds(claim.kind, rows, claim, rule, level)
+    # Seeds after a missing one count: it is the missing one that must be trained.
+    have = [row.available + row.beyond for row in rows]
     looks = rule.looks_at(rows[0].data)
     known = all(row.estimate is not None for row in rows)
-    if_mean_stays = at_a_look(stays, looks, n) if known else None
-    return More(if_mean_stays, at_a_look(power, looks, n), n, hours, is_assumed=not known)
+    if_mean_stays, for_margin = (
+        _enough(at_a_look(seeds, looks, min(have)), have, hours) for seeds in (stays, power)
+    )
+    return More(if_mean_stays if known else None, for_margin, is_assumed=not known)
+
+
+def _enough(needed: Needed, have: Sequence[int], hours: Sequence[float]) -> Enough:
+    """Beside the seeds of each row, with the hours that one more takes there."""
+    if needed.seeds is None:
+        return Enough(None, None, needed.within_looks)
+    missing = [max(0, needed.seeds - n) for n in have]
+    took = math.fsum(n * each for n, each in zip(missing, hours, strict=True))
+    return Enough(max(missing), took, needed.within_looks)
 
 
 def _seeds(

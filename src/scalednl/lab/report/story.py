@@ -118,7 +118,7 @@ class Story:
     warning: str
     """That no run is of the paper's data; "" where some are"""
     counts: tuple[tuple[str, str, int], ...]
-    """Of judged claims: the answer, its words, how many"""
+    """An answer, its words, and how many judged claims have it"""
     main: tuple[Verdict, ...]
     """The main claims that were judged, those with an answer first"""
     settled: tuple[Verdict, ...]

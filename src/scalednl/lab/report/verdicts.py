@@ -91,21 +91,21 @@ class Verdict:
     n: int = 0
     """Seeds judged in the row that has fewest"""
     p: float | None = None
-    """Of the answer, or of the difference where it is open"""
+    """What the answer rests on; where it is open, p of the difference"""
     p_corrected: float | None = None
     """By Holm's method over the main claims of the scale"""
     correction: float = 1.0
     """What p was multiplied by, or would be"""
     p_difference: float | None = None
-    """Of better and robust claims: of no difference"""
+    """For better and robust claims: p of "there is no difference" """
     p_inside: float | None = None
-    """Of better and robust claims: of a difference beyond the margin"""
+    """For better and robust claims: p of "the difference is as large as the margin" """
     level: float = FIXED_LEVEL
     margin: float | None = None
     rows: tuple[RowVerdict, ...] = ()
     more: More | None = None
     where: str = ""
-    """Of costs: the network and machine"""
+    """For costs: the network and machine"""
     data: tuple[str, ...] = ()
     """The data sets of its runs"""
 

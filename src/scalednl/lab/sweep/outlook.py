@@ -41,7 +41,7 @@ class Outlook:
     needed: Needed | None
     """Seeds that would see the margin"""
     hours_a_seed: float
-    """Of all its trainings, here"""
+    """All its trainings together, here"""
 
     @property
     def in_reach(self) -> bool:

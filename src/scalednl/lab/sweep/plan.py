@@ -25,7 +25,7 @@ class PlannedRun:
     experiment: Experiment
     path: Path
     artefacts: tuple[str, ...] = ()
-    """Who needs it"""
+    """The tables and figures that need it"""
     state: State = "waiting"
     after: tuple[str, ...] = ()
     """Runs that must have ended before"""

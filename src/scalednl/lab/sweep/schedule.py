@@ -79,7 +79,7 @@ class SweepOutcome:
     """How a sweep ended, by the names of its runs."""
 
     folders: dict[str, Path]
-    """Of all runs"""
+    """The folder of every run"""
     finished: tuple[str, ...] = ()
     diverged: tuple[str, ...] = ()
     failed: dict[str, str] = field(default_factory=dict)

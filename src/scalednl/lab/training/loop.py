@@ -42,7 +42,7 @@ class TrainState:
 
     epoch: int = 0
     step: int = 0
-    """Of this epoch"""
+    """Within this epoch"""
     global_step: int = 0
     seconds: float = 0.0
     """For training and testing, over all sessions"""
@@ -117,7 +117,7 @@ class Trainer:
         self._sums = self._sums.to(fabric.device)
         self._losses: list[Tensor] = []
         self.predictions: Tensor | None = None
-        """Of the last test in this process"""
+        """Those of the last test in this process"""
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Continue from a checkpoint, to the same bits as without the interruption."""
