@@ -170,6 +170,24 @@ def test_tensors_in_the_place_of_numbers(options: dict[str, Any], sentence: str)
             call()
 
 
+@pytest.mark.parametrize("training", [True, False])
+def test_a_reference_that_trains_has_a_gradient_in_every_order(training: bool) -> None:
+    """The hand-written backward has none, so it is not taken; weights get theirs as before."""
+    weights = [torch.randn(8, 8).double() for _ in range(4)]
+    x = torch.randn(2, 8, 6, 5).double()
+    found = []
+    for order in ("quadratic", "associative", "gram", "auto"):
+        reference = torch.tensor(9.0).double().requires_grad_()
+        leaves = [w.clone().requires_grad_(training) for w in weights]
+        z = nonlocal_block(x, *leaves, reference_pixels=reference, order=order)
+        z.square().sum().backward()
+        assert reference.grad is not None
+        found.append([reference.grad, *(leaf.grad for leaf in leaves if leaf.grad is not None)])
+    for others in found[1:]:
+        for grad, truth in zip(others, found[0], strict=True):
+            assert_close(grad, truth, 1e-10)
+
+
 @pytest.mark.parametrize("order", ["auto", "associative"])
 def test_weights_of_two_dtypes_are_refused(order: Order) -> None:
     """In every order alike, and all dtypes are named; autocast makes one of them."""

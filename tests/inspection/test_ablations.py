@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import scalednl
 from scalednl.attentions import ATTENTIONS
@@ -80,6 +80,56 @@ def test_an_ablation_is_that_of_the_complete_map(
     x = torch.randn(3, 8, 6, 5, dtype=torch.float64)
     truth = _literal(block, x, ablation).detach()
     assert_close(ablate(block, x, ablation), truth, 1e-9)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("ablation", [*MAP_ABLATIONS, *VIEW_ABLATIONS])
+@pytest.mark.parametrize("attention", ATTENTIONS)
+def test_a_padded_image_is_ablated_as_if_alone(attention: Any, ablation: Ablation) -> None:
+    """Other keys and masks count: pixels that do not exist stay x, whatever they contain."""
+    block = randomise(scalednl.NonLocal2d(8, attention=attention, heads=2)).double().eval()
+    x, keys = torch.randn(2, 8, 4, 5).double(), torch.randn(2, 8, 3, 3).double()
+    mask, key_mask = torch.zeros(2, 4, 5, dtype=torch.bool), torch.zeros(2, 3, 3, dtype=torch.bool)
+    mask[0], mask[1, :3, :4] = True, True
+    key_mask[0, :2], key_mask[1, :, :2] = True, True
+    own = ablate(block, x, ablation, mask=mask)
+    other = ablate(block, x, ablation, keys=keys)
+    both = ablate(block, x, ablation, mask=mask, keys=keys, key_mask=key_mask)
+    assert_close(own[1:, :, :3, :4], ablate(block, x[1:, :, :3, :4], ablation), 1e-9)
+    assert_close(own[:1], ablate(block, x[:1], ablation), 1e-9)
+    assert_close(other[1:], ablate(block, x[1:], ablation, keys=keys[1:]), 1e-9)
+    assert_close(both[:1], ablate(block, x[:1], ablation, keys=keys[:1, :, :2]), 1e-9)
+    small = ablate(block, x[1:, :, :3, :4], ablation, keys=keys[1:, :, :, :2])
+    assert_close(both[1:, :, :3, :4], small, 1e-9)
+    for z in (own, both):
+        assert torch.equal(z[1][:, ~mask[1]], x[1][:, ~mask[1]])
+    assert (other - ablate(block, x, ablation)).norm() > 1e-3 * x.norm()
+
+
+class Averaged(nn.Module):
+    """A block whose keys are another map, then the mean over pixels, called by argument names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.head = nn.Conv2d(3, 8, 3, padding=1), nn.Linear(8, 4)
+        self.block = randomise(scalednl.NonLocal2d(8))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Scores of four classes."""
+        x = self.stem(images)
+        return self.head(self.block(x=x, keys=x[:, :, ::2, ::2].relu()).mean((2, 3)))
+
+
+@torch.no_grad()
+def test_keys_of_a_call_are_those_that_are_ablated() -> None:
+    """One row for all queries changes no mean over pixels, whatever the keys are."""
+    model, images = Averaged().double().eval(), torch.randn(2, 3, 8, 8).double()
+    unchanged, mean, uniform = ablated_classes(
+        model, images, ["unchanged", "column_mean", "uniform"]
+    )
+    assert_close(mean, unchanged, 1e-10)
+    assert_close(unchanged, model(images), 1e-12)
+    assert (uniform - unchanged).abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("ablation", VIEW_ABLATIONS)

@@ -1,5 +1,6 @@
 """Captured attention is the block's own, and capturing changes nothing."""
 
+import copy
 import threading
 from typing import Any
 
@@ -324,6 +325,39 @@ def test_scores_of_centred_keys_are_those_of_the_map(center: str, view: str) -> 
     energy = torch.linalg.svdvals(a).square()
     share = energy[..., 0] / energy.sum(-1)
     assert_close(score_maps(found)["rank_one_energy"], share, 1e-6)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"reference_pixels": "running"},
+        {"attention": "softmax", "softmax_scale": "learned"},
+    ],
+)
+def test_a_captured_map_stays_what_it_was(options: dict[str, Any]) -> None:
+    """Training, or a call with other parameters, does not change what a block attended to."""
+    block = randomise(scalednl.NonLocal2d(8, heads=2, **options)).double()
+    block(torch.randn(1, 8, 4, 4).double())
+    block.eval()
+    x = torch.randn(1, 8, 6, 5).double()
+    truth = block.attention_map(x).detach()
+    with capture_attention(block) as seen:
+        block(x)
+    g = seen[0].g
+    block.train()
+    for value in (block.running_pixels, block.log_softmax_scale):
+        if value is not None:
+            value.data.add_(1)
+    assert_close(seen[0].map(0, 1), truth[0, 1], 1e-12)
+    assert_close(seen[0].attended(), truth @ g, 1e-10)
+    assert_close(next(seen[0].parts()).alone(0).map(0, 1), truth[0, 1], 1e-12)
+    state = {name: value.detach() for name, value in block.state_dict().items()}
+    block.eval()
+    with capture_attention(block) as other:
+        torch.func.functional_call(block, {k: 2 * v for k, v in state.items()}, (x,))
+    twice = copy.deepcopy(block)
+    twice.load_state_dict({name: 2 * value for name, value in state.items()})
+    assert_close(other[0].map(0, 1), twice.attention_map(x)[0, 1].detach(), 1e-12)
 
 
 def test_threads_do_not_mix_their_batches() -> None:

@@ -1,11 +1,14 @@
 """A file alone rebuilds the network, or is refused with a sentence."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch import nn
 
 import scalednl
 from scalednl import BlockConfig, ModelConfig, StackConfig, create_model, load_model, save_model
@@ -145,6 +148,53 @@ def test_a_network_that_was_changed_is_not_saved(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=rf"no longer the preresnet8 .*{name}.* state_dict"):
             save_model(model, path)
     assert not path.exists()
+
+
+def _with_heads(model: Any) -> None:
+    model.stack[-1] = _like(model.stack[-1], heads=8)
+
+
+def _with_softmax(model: Any) -> None:
+    model.stack[-1] = _like(model.stack[-1], attention="softmax")
+
+
+def _without_position(model: Any) -> None:
+    model.stack = model.stack[1:]
+
+
+def _with_eps(model: Any) -> None:
+    model.stack[-1].norm.eps = 1.0
+
+
+def _like(block: Any, **options: Any) -> nn.Module:
+    other = scalednl.NonLocal2d(block.channels, **options)
+    other.load_state_dict(block.state_dict())
+    return other
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (_with_heads, r"stack\.0\.heads is 8 instead of 4"),
+        (_with_softmax, r"stack\.0\.attention is softmax instead of scaled"),
+        (_without_position, r"stack\.position is missing instead of a SinusoidalPosition2d"),
+        (_with_eps, r"stack\.0\.norm\.eps is 1\.0 instead of 1e-05"),
+    ],
+)
+def test_a_network_that_uses_the_same_tensors_otherwise_is_not_saved(
+    change: Callable[[Any], None], said: str, tmp_path: Path
+) -> None:
+    """Its file would make another function; what computes the same is saved."""
+    model = scalednl.create_model("preresnet8", blocks=scalednl.StackConfig(count=1))
+    change(model)
+    with pytest.raises(ValueError, match=said):
+        scalednl.save_model(model, tmp_path / "net.safetensors")
+    same = scalednl.create_model("preresnet8", blocks=scalednl.StackConfig(count=1))
+    same = nn.SyncBatchNorm.convert_sync_batchnorm(same)
+    for block in same.modules():
+        if isinstance(block, scalednl.NonLocal2d):
+            block.order, block.memory = "associative", "lean"
+    scalednl.save_model(same, tmp_path / "net.safetensors")
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])

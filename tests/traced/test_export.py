@@ -48,6 +48,24 @@ def test_the_order_is_fixed_at_the_examples_size(tmp_path: Path) -> None:
     assert orders == {4: "associative", 32: "gram"}
 
 
+class _Named(nn.Module):
+    """A network that calls its block by the argument's name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.block = randomise(scalednl.NonLocal2d(16))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """The block's z."""
+        return self.block(x=images)
+
+
+def test_a_block_that_is_called_by_name(tmp_path: Path) -> None:
+    """It is found and its order fixed, as if x had no name."""
+    report = scalednl.export_model(_Named(), tmp_path / "n.pt2", torch.randn(2, 16, 32, 32))
+    assert report.orders == {"block": "gram"}
+
+
 class _Partly(nn.Module):
     """A network with a frozen norm, and a block that its forward pass never reaches."""
 

@@ -134,10 +134,19 @@ class NonLocalBlock(nn.Module):
         if softmax_scale == "learned":
             self.log_softmax_scale = nn.Parameter(torch.empty(heads, **factory))
         self.running_pixels: Tensor | None
-        seen = torch.zeros((), dtype=torch.int64, device=device)
+        seen = torch.zeros((), dtype=torch.float32, device=device)
         self.register_buffer("running_pixels", seen if reference_pixels == "running" else None)
         checks.warn_of_dead_block(init)
         self._start()
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "NonLocalBlock":
+        """Move or cast all tensors but the number of pixels, which half precision cannot hold."""
+        before = self.running_pixels
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        after = self.running_pixels
+        if before is not None and after is not None and after.dtype != before.dtype:
+            self.running_pixels = before.to(after.device)
+        return self
 
     def reset_parameters(self) -> None:
         """Start anew: after torch.manual_seed, with the weights of a new block after that seed.

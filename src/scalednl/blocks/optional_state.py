@@ -65,16 +65,12 @@ def count_keys(
 def note_pixels(running: Tensor, keys: int | Tensor) -> None:
     """Take the number of keys of an image into its running mean; 0 has seen none.
 
-    Images without keys do not count, and a batch of such images changes nothing. Whole numbers,
-    because module.half() would take others out of their range.
+    Images without keys do not count, and a batch of such images changes nothing.
     """
     if isinstance(keys, Tensor):
         seen = keys.sum() / (keys > 0).sum().clamp_min(1)
     else:
         # Filled there: a number made into a tensor here would be copied, and the host would wait.
         seen = torch.full_like(running, keys)
-    step = MOMENTUM * (seen - running)
-    # Away from 0: a step below one half would otherwise never be taken.
-    moved = running + (step.abs().ceil() * step.sign()).to(running.dtype)
-    new = torch.where(running > 0, moved, seen.to(running.dtype))
+    new = torch.where(running > 0, running + MOMENTUM * (seen - running), seen)
     running.copy_(torch.where(seen > 0, new, running))

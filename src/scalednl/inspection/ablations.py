@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from scalednl.blocks import NonLocalBlock
 from scalednl.blocks.folding import add_projected
-from scalednl.inspection.capture import Keys, nonlocal_blocks, observe
+from scalednl.inspection.capture import BlockAttention, Keys, nonlocal_blocks, observe
 from scalednl.inspection.factors import Factors
 from scalednl.inspection.singular import rank_one
 from scalednl.models.residual import Images, ResidualNetwork
@@ -72,12 +72,16 @@ def _ablated(
 ) -> Float[Tensor, "batch classes"]:
     """Class scores of any network, the output of every block replaced by a hook."""
 
-    def replaced(block: nn.Module, inputs: tuple[Maps, ...], _: Maps) -> Maps | None:
+    def replaced(
+        block: nn.Module, inputs: tuple[Maps, ...], named: dict[str, Tensor], _: Maps
+    ) -> Maps | None:
         assert isinstance(block, NonLocalBlock)
-        return None if ablation == "unchanged" else ablate(block, inputs[0], ablation)
+        given = dict(named)
+        x = inputs[0] if inputs else given.pop("x")
+        return None if ablation == "unchanged" else ablate(block, x, ablation, **given)
 
     blocks = nonlocal_blocks(model).values()
-    handles = [block.register_forward_hook(replaced) for block in blocks]
+    handles = [block.register_forward_hook(replaced, with_kwargs=True) for block in blocks]
     try:
         classes: Tensor = model(images)
     finally:
@@ -87,26 +91,50 @@ def _ablated(
 
 
 @torch.no_grad()
-def ablate(block: NonLocalBlock, x: Maps, ablation: Ablation) -> Maps:
+def ablate(
+    block: NonLocalBlock,
+    x: Maps,
+    ablation: Ablation,
+    *,
+    mask: Tensor | None = None,
+    keys: Tensor | None = None,
+    key_mask: Tensor | None = None,
+) -> Maps:
     """z = x + norm(out(y)) of a block in evaluation, with its map replaced."""
     if ablation == "unchanged":
-        return block(x)
-    seen = observe(block, x)
-    parts = [len(part.theta) for part in seen.parts()]
-    if len(parts) > 1:
-        return torch.cat([ablate(block, part, ablation) for part in x.split(parts)])
-    if ablation in VIEW_ABLATIONS:
-        y = seen.attended(view=ablation)
-    elif ablation == "rank_one":
-        y = _rank_one(seen.factors.as_product(), seen.g)
-    elif ablation == "uniform":
-        y = _uniform(seen.factors, seen.g)
-    elif ablation == "column_mean":
-        y = seen.attended()
-        y = y.mean(-2, keepdim=True).expand_as(y)
+        return block(x, mask=mask, keys=keys, key_mask=key_mask)
+    seen = observe(block, x, mask=mask, keys=keys, key_mask=key_mask)
+    if seen.mask is None and seen.key_mask is None:
+        y = torch.cat([_mixed(part, ablation) for part in seen.parts()])
     else:
-        y = _pair(seen.attended(), seen.factors, seen.g)
-    return add_projected(x, seen.maps(y), block.out, block.norm)
+        # Images of different numbers of pixels have different maps.
+        y = torch.cat([_mixed_where(seen, image, ablation) for image in range(len(x))])
+    z = add_projected(x, seen.maps(y), block.out, block.norm)
+    return z if mask is None else torch.where(mask[:, None], z, x)
+
+
+def _mixed(seen: BlockAttention, ablation: Ablation) -> Heads:
+    """y = A g with the map replaced; every pixel exists."""
+    if ablation in VIEW_ABLATIONS:
+        return seen.attended(view=ablation)
+    if ablation == "rank_one":
+        return _rank_one(seen.factors.as_product(), seen.g)
+    if ablation == "uniform":
+        return _uniform(seen.factors, seen.g)
+    y = seen.attended()
+    if ablation == "column_mean":
+        return y.mean(-2, keepdim=True).expand_as(y)
+    return _pair(y, seen.factors, seen.g)
+
+
+def _mixed_where(seen: BlockAttention, image: int, ablation: Ablation) -> Heads:
+    """The same for one image of a call with masks; 0 at queries that do not exist."""
+    y = torch.zeros_like(seen.theta[image : image + 1])
+    one = seen.alone(image)
+    if one.theta.shape[2] and one.phi.shape[2]:
+        exist = slice(None) if seen.mask is None else seen.mask[image]
+        y[:, :, exist] = _mixed(one, ablation)
+    return y
 
 
 def _uniform(maps: Factors, g: Keys) -> Heads:

@@ -6,7 +6,7 @@ input of each block is embedded a second time, and maps are computed from that o
 
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -47,6 +47,8 @@ class BlockAttention:
     query_size: tuple[int, ...]
     """Height and width of the map of queries; for others than images all their sizes"""
     key_size: tuple[int, ...]
+    options: Mapping[str, Any]
+    """The block's options in that call, with its temperature and reference"""
     mask: Bool[Tensor, "batch pixels"] | None = None
     """The queries that exist; None: all"""
     key_mask: Bool[Tensor, "batch keys"] | None = None
@@ -76,7 +78,9 @@ class BlockAttention:
         if self.key_mask is not None:
             phi, g = phi[:, :, self.key_mask[image]], g[:, :, self.key_mask[image]]
             key_size = (phi.shape[2],)
-        return BlockAttention(self.name, self.block, theta, phi, g, query_size, key_size)
+        return BlockAttention(
+            *(self.name, self.block, theta, phi, g, query_size, key_size, self.options)
+        )
 
     def parts(self) -> "Iterator[BlockAttention]":
         """The images in order, so many at a time that maps that must be formed stay small.
@@ -89,10 +93,8 @@ class BlockAttention:
         for first in range(0, len(self.theta), step):
             part = slice(first, first + step)
             theta, phi, g = (v[part] for v in (self.theta, self.phi, self.g))
-            masks = (None if m is None else m[part] for m in (self.mask, self.key_mask))
-            yield BlockAttention(
-                *(self.name, self.block, theta, phi, g, self.query_size, self.key_size), *masks
-            )
+            mask, key_mask = (None if m is None else m[part] for m in (self.mask, self.key_mask))
+            yield replace(self, theta=theta, phi=phi, g=g, mask=mask, key_mask=key_mask)
 
     @property
     def is_large(self) -> bool:
@@ -102,7 +104,7 @@ class BlockAttention:
     def _factors(self, exist: Bool[Tensor, " keys"] | None) -> Factors:
         if is_own(self.block.attention):
             return self._own_factors(exist)
-        options = self.block.attention_options()
+        options = self.options
         softmax, view, center = (
             ATTENTIONS[options["attention"]].form == "softmax",
             options["view"],
@@ -148,7 +150,7 @@ class BlockAttention:
             rows_to_maps(merge_heads(theta), self.query_size),
             rows_to_maps(merge_heads(phi), self.key_size),
             rows_to_maps(merge_heads(self.g), self.key_size),
-            **{**self.block.attention_options(), **options},
+            **{**self.options, **options},
             key_mask=None if self.key_mask is None else self.key_mask.unflatten(1, self.key_size),
         )
         return split_heads(pixel_rows(y), self.block.heads)
@@ -333,7 +335,13 @@ def observe(
         split_heads(pixel_rows(value), block.heads).to(accumulation_dtype(value.dtype))
         for value in (theta, phi, g)
     )
-    return BlockAttention(name, block, theta, phi, g, *sizes, *masks)
+    return BlockAttention(name, block, theta, phi, g, *sizes, _now(block), *masks)
+
+
+def _now(block: NonLocalBlock) -> dict[str, Any]:
+    """The options of a block that stay as they are, whatever becomes of it."""
+    options = block.attention_options()
+    return {k: v.detach().clone() if isinstance(v, Tensor) else v for k, v in options.items()}
 
 
 def _watch(block: NonLocalBlock, name: str, seen: Capture) -> Any:

@@ -138,7 +138,8 @@ def _fixed_orders(
     shapes: dict[str, tuple[int, ...]] = {}
     blocks = dict(_blocks(model))
     handles = [
-        block.register_forward_pre_hook(_note_shape(shapes, name)) for name, block in blocks.items()
+        block.register_forward_pre_hook(_note_shape(shapes, name), with_kwargs=True)
+        for name, block in blocks.items()
     ]
     try:
         with torch.no_grad():
@@ -158,8 +159,9 @@ def _fixed_orders(
 
 
 def _note_shape(shapes: dict[str, tuple[int, ...]], name: str) -> Callable[..., None]:
-    def note(_block: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        shapes.setdefault(name, tuple(inputs[0].shape))
+    def note(_block: nn.Module, inputs: tuple[Tensor, ...], named: dict[str, Tensor]) -> None:
+        x = inputs[0] if inputs else named["x"]
+        shapes.setdefault(name, tuple(x.shape))
 
     return note
 

@@ -1,14 +1,17 @@
 """A network in one file: safetensors weights, and in their header how to make the network again."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import prod
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
+from scalednl.blocks import NonLocalBlock
+from scalednl.blocks.checks import FIXED
 from scalednl.config import TIMM, ModelConfig, is_foreign
 from scalednl.files import replacing
 from scalednl.models.foreign_network import (
@@ -46,30 +49,59 @@ def save_model(model: nn.Module, path: str | Path) -> None:
     path = Path(path)
     if not path.parent.is_dir():
         raise ValueError(f"{path.parent} is not a folder: make it first")
-    tensors = model.state_dict()
-    _check_unchanged(config, tensors)
+    _check_unchanged(config, model)
     header = json.dumps({"format": FORMAT, "model": config.as_dict()})
     with replacing(path) as temporary:
-        save_tensors(tensors, temporary, {KEY: header})
+        save_tensors(model.state_dict(), temporary, {KEY: header})
 
 
-def _check_unchanged(config: ModelConfig, tensors: Mapping[str, Tensor]) -> None:
+def _check_unchanged(config: ModelConfig, model: nn.Module) -> None:
     """Raise where a network is no longer the one that its config makes.
 
     A function of the user's own is not called for this.
     """
     if is_foreign(config.name) and not config.name.startswith(TIMM):
         return
-    expected = _shapes(config)
-    found = {name: tuple(value.shape) for name, value in tensors.items()}
-    changed = [n for n in expected.keys() | found.keys() if expected.get(n) != found.get(n)]
-    if changed:
-        name = min(changed)
+    for name, found, expected in _changes(model, _skeleton(config)):
         raise ValueError(
             f"the network is no longer the {config.name} that create_model made, so that a file "
-            f"could not say how to make it again: {name} is {found.get(name, 'missing')} instead "
-            f"of {expected.get(name, 'missing')}; save its state_dict instead"
+            f"could not say how to make it again: {name} is {found} instead of {expected}; save "
+            "its state_dict instead"
         )
+
+
+def _changes(model: nn.Module, made: nn.Module) -> Iterator[tuple[str, object, object]]:
+    """Tensors, modules and options that differ from those of the network as it was made."""
+    found, expected = (
+        {name: tuple(value.shape) for name, value in one.state_dict().items()}
+        for one in (model, made)
+    )
+    for name in sorted(expected.keys() | found.keys()):
+        if found.get(name) != expected.get(name):
+            yield name, found.get(name, "missing"), expected.get(name, "missing")
+    # The same tensors may be used otherwise.
+    modules, as_made = dict(model.named_modules()), dict(made.named_modules())
+    for path in sorted(as_made.keys() | modules.keys()):
+        module, other = modules.get(path), as_made.get(path)
+        if module is None or other is None or not _is_alike(module, other):
+            yield path, _kind(module), _kind(other)
+            continue
+        options = ("eps", *FIXED, "pool_kernel") if isinstance(other, NonLocalBlock) else ("eps",)
+        for option in options:
+            now, before = getattr(module, option, None), getattr(other, option, None)
+            if now != before:
+                yield f"{path}.{option}", now, before
+
+
+def _is_alike(module: nn.Module, made: nn.Module) -> bool:
+    """Whether one module can stand for another: SyncBatchNorm, or a class that FSDP derived."""
+    return isinstance(module, type(made)) or (
+        isinstance(module, _BatchNorm) and isinstance(made, _BatchNorm)
+    )
+
+
+def _kind(module: nn.Module | None) -> str:
+    return "missing" if module is None else f"a {type(module).__name__}"
 
 
 def load_model(path: str | Path, device: str | torch.device = "cpu") -> nn.Module:

@@ -11,8 +11,9 @@ theta, phi, g and y never exist. Two forms:
 
 Keys may be another map, and with a mask only some pixels exist: see `ops.masks`. Their backward is
 written by hand (`ops.gram.backward`). Plain autograd runs the same forward where that cannot be
-used: biases, center="keys+mean", forward-mode derivatives, function transforms, export (where a
-function with its own backward would stay in the graph), and compilation with autocast.
+used: biases, center="keys+mean", a factor with a gradient, forward-mode derivatives, function
+transforms, export (where a function with its own backward would stay in the graph), and compilation
+with autocast.
 """
 
 from collections.abc import Callable
@@ -48,7 +49,7 @@ def gram_mix(
     rows = pixel_rows(x)
     key_rows = None if keys is None else pixel_rows(keys)
     exist = None if key_mask is None else pixel_column(key_mask)
-    by_hand = w.is_linear() and _first_order(rows, key_rows, *w.weights(), constant)
+    by_hand = _by_hand(rows, w, key_rows, constant)
     with full_precision(x):
         if by_hand:
             mixed = _mix(
@@ -99,7 +100,7 @@ def gram_mix_normalised(
     """
     rows = pixel_rows(x)
     exist = None if mask is None else pixel_column(mask)
-    by_hand = w.is_linear() and _first_order(rows, *w.weights(), gamma, beta)
+    by_hand = _by_hand(rows, w, gamma, beta)
     with full_precision(x):
         if by_hand:
             z, mean, var = _mix_normalised(
@@ -113,17 +114,21 @@ def gram_mix_normalised(
     return rows_to_maps(z, x.shape[2:]), mean, var
 
 
-def _first_order(x: Tensor, *others: Tensor | None) -> bool:
-    """Whether only first-order reverse mode is needed, which the hand-written backward computes.
+def _by_hand(x: Tensor, w: Projections, *others: Tensor | None) -> bool:
+    """Whether the hand-written backward computes all that is asked: first-order reverse mode.
 
-    False when compiling under autocast: torch runs a compiled backward under the autocast of its
-    forward, whatever was switched off inside, and the hand-written backward relies on float32.
+    It has no gradient of the factor. False when compiling under autocast: torch runs a compiled
+    backward under the autocast of its forward, whatever was switched off inside, and the
+    hand-written backward relies on float32.
     """
+    factor = w.factor if isinstance(w.factor, Tensor) else None
+    if not w.is_linear() or (factor is not None and factor.requires_grad):
+        return False
     if torch.compiler.is_exporting() or torch._C._are_functorch_transforms_active():
         return False
     if torch.compiler.is_compiling() and autocasts(x):
         return False
-    inputs = (x, *others)
+    inputs = (x, *w.weights(), factor, *others)
     return all(t is None or forward_ad.unpack_dual(t).tangent is None for t in inputs)
 
 
