@@ -164,6 +164,21 @@ def test_capture_scores_and_ablations_follow(attention: str) -> None:
         assert z.isfinite().all()
 
 
+def test_no_image_at_all_with_a_mask() -> None:
+    """An empty batch gives an empty batch, with a mask as without one."""
+
+    @register_attention
+    def product(theta: Tensor, phi: Tensor) -> Tensor:
+        return theta @ phi.mT
+
+    block = scalednl.NonLocal2d(8, attention="product").eval()
+    x = torch.randn(0, 8, 4, 4, requires_grad=True)
+    z = block(x, mask=torch.ones(0, 4, 4, dtype=torch.bool))
+    assert torch.equal(z, block(x))
+    z.sum().backward()
+    assert x.grad is not None
+
+
 def test_a_large_map_is_refused_before_it_is_formed() -> None:
     """A captured map of more entries than fit is a sentence, not an allocation."""
     block = scalednl.NonLocal2d(2, attention="sigmoid", heads=1)

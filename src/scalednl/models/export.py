@@ -104,6 +104,8 @@ def export_model(
         )
     if not path.parent.is_dir():
         raise ValueError(f"{path.parent} is not a folder: make it first")
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder: name a file")
     # A size of 1 that is traced is fixed for good.
     several = example if len(example) > 1 else torch.cat([example, example])
     temporary = path.with_name(f".{path.name}.{os.getpid()}{SUFFIXES[chosen]}")

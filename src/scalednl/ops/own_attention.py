@@ -63,7 +63,7 @@ def own_attention(
         some = bool(valid.any())
         y = _attend(kind, order, theta[one], keys, values) if some else 0 * theta[one]
         found.append(y)
-    return torch.cat(found)
+    return torch.cat(found) if found else 0 * theta
 
 
 def seen_by_own(split: Heads, view: View) -> Heads:

@@ -34,3 +34,18 @@ def test_mistakes_are_one_sentence(
 ) -> None:
     """Each names what was passed and what would work."""
     refused(["export", *arguments], code, said)
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    """A folder in its place is refused at once; a failing disk leaves nothing behind."""
+    run = made_run(tmp_path / "run", blocks=1)
+    (tmp_path / "net.pt2").mkdir()
+    found = run_scalednl("export", str(run), str(tmp_path / "net.pt2"), "--size", "16")
+    assert found.returncode == 1
+    assert "net.pt2 is a folder: name a file" in found.stderr
+    long = tmp_path / f"{'n' * 250}.pt2"
+    found = run_scalednl("export", str(run), str(long), "--size", "16")
+    assert found.returncode == 1
+    assert "choose another file" in found.stderr
+    assert "Traceback" not in found.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"run", "net.pt2"}

@@ -94,7 +94,7 @@ def test_a_cell_names_the_default_start(attention: Attention) -> None:
         ({"epochs": 0}, "--epochs must be at least 1, got 0"),
         ({"test_last": 0}, "--test-last must be at least 1, got 0"),
         ({"test_limit": 0}, "--test-limit must be at least 1, got 0"),
-        ({"lr": float("nan")}, "--lr must be at least 0, got nan"),
+        ({"lr": float("nan")}, "--lr must be a finite number, at least 0, got nan"),
         ({"weight_decay": -1e-4}, "--weight-decay must be at least 0, got -0.0001"),
         ({"label_smoothing": 1.0}, "--label-smoothing must be less than 1, got 1.0"),
         ({"dropout": -0.1}, "--dropout must be at least 0, got -0.1"),

@@ -1,5 +1,7 @@
 """Numbers that are too small or too large."""
 
+import math
+
 import pytest
 
 from scalednl.errors import UsageError
@@ -10,7 +12,8 @@ from scalednl.lab.config.limits import check_at_least, check_at_most
 def test_a_number_that_is_too_small_is_named(value: float) -> None:
     """The flag is written as on the command line; what is no finite number is refused too."""
     check_at_least(1, test_images=1, threads=None)
-    with pytest.raises(UsageError, match=f"--test-images must be at least 1, got {value}"):
+    number = "" if math.isfinite(value) else "a finite number, "
+    with pytest.raises(UsageError, match=f"--test-images must be {number}at least 1, got {value}"):
         check_at_least(1, threads=1, test_images=value)
 
 

@@ -9,7 +9,7 @@ from scalednl.config import BlockConfig
 from scalednl.lab.config import Experiment
 from scalednl.lab.recipes import find_recipe
 from scalednl.lab.records.runs import RunRecord, find_runs
-from scalednl.lab.report.aggregate import as_softmax, describe_block, outcome
+from scalednl.lab.report.aggregate import as_softmax, describe_block, outcome, told_apart
 from tests.lab.report.builders import write_cell, write_run
 
 SCALED = find_recipe("pairs-scaled")
@@ -106,8 +106,33 @@ def test_the_softmax_twin_differs_in_its_attention() -> None:
             Experiment(block=BlockConfig(norm_init=1.0), dropout=0.25),
             "scaled, 3 blocks, 4 heads, dropout 0.25",
         ),
+        (
+            Experiment(block=BlockConfig(norm=False, bias=True)),
+            "scaled, 3 blocks, 4 heads, no norm, biases",
+        ),
+        (
+            Experiment(block=BlockConfig(norm_init=1.0, bias=("theta", "g"))),
+            "scaled, 3 blocks, 4 heads, bias of theta, g",
+        ),
     ],
 )
 def test_blocks_in_words(experiment: Experiment, said: str) -> None:
     """Only what is not usual is named."""
     assert describe_block(experiment) == said
+
+
+def test_trainings_that_look_alike_are_told_apart() -> None:
+    """By the options in which they differ; what makes no difference is not named."""
+    first = Experiment(recipe="a", block=BlockConfig(norm_init=1.0), lr=0.05)
+    others = [
+        replace(first, lr=0.02, recipe="b", seed=1),
+        replace(first, block=replace(first.block, order="gram"), recalibrate=5),
+    ]
+    longer = replace(first, epochs=first.epochs + 1)
+    found = told_apart([first, *others, longer])
+    assert list(found.values()) == [
+        "lr 0.05, recalibrate 0",
+        "lr 0.02, recalibrate 0",
+        "lr 0.05, recalibrate 5",
+        "",
+    ]

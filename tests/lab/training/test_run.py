@@ -130,7 +130,11 @@ def _interrupt_after(monkeypatch: pytest.MonkeyPatch, steps: int, number: int) -
 
 @pytest.mark.parametrize("steps", [1, 3, 5, 6, 9])
 def test_an_interrupted_run_ends_as_if_it_never_was(
-    tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch, steps: int
+    tmp_path: Path,
+    whole: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    steps: int,
 ) -> None:
     """Stopped at any step, in the middle of an epoch or at its end, it resumes to the same bits."""
     with monkeypatch.context() as patch:
@@ -140,7 +144,11 @@ def test_an_interrupted_run_ends_as_if_it_never_was(
     assert first.signal == signal.SIGINT
     assert first.result.steps == steps
     assert RunFolder(tmp_path / "cut").read_result() == first.result
-    second = _run(tmp_path / "cut")
+    capsys.readouterr()
+    second = run(SMALL, tmp_path / "cut", SETTINGS)
+    # Of five steps an epoch.
+    where = "its test" if steps % 5 == 0 else f"step {steps % 5 + 1} of 5"
+    assert f"resuming at epoch {(steps - 1) // 5 + 1}, {where}" in capsys.readouterr().out
     assert second.status == "finished"
     assert second.result.sessions == 2
     _assert_same(whole, tmp_path / "cut")

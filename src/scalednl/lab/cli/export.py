@@ -6,6 +6,7 @@ from typing import Annotated
 import tyro
 
 from scalednl.errors import CommandError, UsageError
+from scalednl.files import writing_to
 
 
 def export(
@@ -39,8 +40,10 @@ def export(
     from scalednl.models.export import export_model
 
     try:
-        example = torch.randn(1, 3, size, size)
-        print(export_model(source_model(source), to, example, opset=opset))
+        model, example = source_model(source), torch.randn(1, 3, size, size)
+        with writing_to(to, "choose another file"):
+            report = export_model(model, to, example, opset=opset)
+        print(report)
     except (ValueError, RuntimeError, OSError) as error:
         raise CommandError(str(error)) from error
     except AssertionError as error:

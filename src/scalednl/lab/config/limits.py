@@ -10,7 +10,8 @@ def check_at_least(least: float, **options: float | None) -> None:
     for name, value in options.items():
         if value is not None and not (math.isfinite(value) and value >= least):
             flag = name.replace("_", "-")
-            raise UsageError(f"--{flag} must be at least {least:g}, got {value}")
+            number = "" if math.isfinite(value) else "a finite number, "
+            raise UsageError(f"--{flag} must be {number}at least {least:g}, got {value}")
 
 
 def check_at_most(most: int, what: str, **options: int | None) -> None:

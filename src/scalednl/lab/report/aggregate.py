@@ -6,17 +6,20 @@ from dataclasses import dataclass, replace
 from scalednl.config import BlockConfig
 from scalednl.lab.config import Experiment
 from scalednl.lab.config.experiment import PRECISIONS
+from scalednl.lab.config.experiment_file import used_options
 from scalednl.lab.console import counted
 from scalednl.lab.paper.grids import OwnAttention
 from scalednl.lab.paper.scales import SCALES, Scale, scale_at
 from scalednl.lab.records.runs import Cells, RunRecord
 from scalednl.lab.stats import Contrast, Summary, contrast, paired, summarise
-from scalednl.options import Center
+from scalednl.options import CONVOLUTIONS, Center, biased
 
 SOFTMAX = "softmax"
 """The attention that others are compared with"""
 MOST_OWN = 8
 """Attentions of users' own that stand in tables; runs of others are listed below them"""
+NO_DIFFERENCE = ("recipe", "seed", "weights", "block.order", "block.memory")
+"""Options in which runs of one training may differ"""
 CENTERS: dict[Center, str] = {"keys": "centred keys", "keys+mean": "centred keys plus the mean"}
 
 
@@ -119,11 +122,36 @@ def describe_block(experiment: Experiment) -> str:
     words += [f"reference pixels {block.reference_pixels}"] if block.reference_pixels else []
     words += [_pooling(block)] if block.key_pool else []
     words += [f"softmax scale {block.softmax_scale}"] if block.softmax_scale != "embed" else []
-    words += [f"batch norm starts at {block.norm_init:g}"] if block.norm_init != 1 else []
+    if not block.norm:
+        words += ["no norm"]
+    elif block.norm_init != 1:
+        words += [f"batch norm starts at {block.norm_init:g}"]
+    names = biased(block.bias)
+    words += ["biases" if names == CONVOLUTIONS else f"bias of {', '.join(names)}"] * bool(names)
     words += [f"behind {', '.join(experiment.at)}"] if experiment.at else []
     if experiment.has_position != (not experiment.at):
         words += ["position" if experiment.has_position else "no position"]
     return ", ".join([*words, *dropout])
+
+
+def told_apart(experiments: Sequence[Experiment]) -> dict[str, str]:
+    """By cell, the options in which trainings differ whose blocks, data and length are alike."""
+    alike: dict[tuple[object, ...], list[Experiment]] = {}
+    for one in experiments:
+        where = one.data_name, one.model, one.epochs, one.limit, one.precision
+        alike.setdefault((*where, describe_block(one)), []).append(one)
+    found = {}
+    for group in alike.values():
+        options = [used_options(one) for one in group]
+        names = [
+            name
+            for name in dict.fromkeys(name for values in options for name in values)
+            if name not in NO_DIFFERENCE and len({str(values.get(name)) for values in options}) > 1
+        ]
+        for one, values in zip(group, options, strict=True):
+            words = [f"{name} {values[name]}" for name in names if name in values]
+            found[one.cell] = ", ".join(words)
+    return found
 
 
 def _pooling(block: BlockConfig) -> str:

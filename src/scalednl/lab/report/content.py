@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
@@ -28,6 +28,7 @@ from scalednl.lab.report.aggregate import (
     describe_block,
     outcome,
     own_attentions_in,
+    told_apart,
 )
 from scalednl.lab.report.attention import RunAttention, find_attention
 from scalednl.lab.report.contrasts import Scores
@@ -203,12 +204,17 @@ def _others(cells: Cells) -> tuple[tuple[Training, ...], tuple[Figure, ...]]:
     known = cells_in_tables(cells)
     found: list[tuple[tuple[str, str, int, str], Training]] = []
     groups: dict[Place, list[Sequence[RunRecord]]] = {}
-    for cell, members in cells.items():
-        experiment = members[0].experiment
-        if cell in known or experiment is None:
-            continue
+    others = {
+        cell: (experiment, members)
+        for cell, members in cells.items()
+        if cell not in known and (experiment := members[0].experiment)
+    }
+    apart = told_apart([experiment for experiment, _ in others.values()])
+    for cell, (experiment, members) in others.items():
         groups.setdefault((experiment.data_name, experiment.model), []).append(members)
         row = _training(members, cells)
+        if apart[cell]:
+            row = replace(row, trained=f"{row.trained}, {apart[cell]}")
         order = order_of(attention_of(experiment))
         found.append(((row.data, row.network, order, row.blocks), row))
     rows = (row for _, row in sorted(found, key=lambda item: item[0]))

@@ -10,7 +10,7 @@ from scalednl.lab.config import Experiment
 from scalednl.lab.paper.grids import Artefact
 from scalednl.lab.recipes import PLAIN
 from scalednl.lab.records.runs import Cells, RunRecord
-from scalednl.lab.report.aggregate import describe_block, scales_of
+from scalednl.lab.report.aggregate import describe_block, scales_of, told_apart
 from scalednl.lab.report.formatting import data_words, network_words
 
 CURVES = 8
@@ -97,10 +97,11 @@ def other_curves(groups: Mapping[Place, Sequence[Sequence[RunRecord]]]) -> Itera
     """Charts of trainings outside the paper's tables, by data set and network."""
     for place, cells in groups.items():
         kinds: dict[str, list[Curve]] = {}
-        for members in cells:
-            experiment = members[0].experiment
-            assert experiment is not None
-            curve = _curve(experiment, members, name=describe_block(experiment))
+        trained = [(one, members) for members in cells if (one := members[0].experiment)]
+        apart = told_apart([one for one, _ in trained])
+        for experiment, members in trained:
+            words = [describe_block(experiment), apart[experiment.cell]]
+            curve = _curve(experiment, members, name=", ".join(filter(None, words)))
             if curve is not None:
                 kinds.setdefault(attention_of(experiment), []).append(curve)
         if kinds:

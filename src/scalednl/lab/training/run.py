@@ -151,10 +151,9 @@ def _resume(trainer: Trainer, folder: RunFolder, setup: RunSetup, display: Displ
         )
     _compare(folder, setup, display)
     trainer.restore(checkpoint)
-    display.say(
-        f"{folder.path}: resuming at epoch {trainer.state.epoch + 1}, "
-        f"step {trainer.state.step + 1} of {len(trainer.batches)}"
-    )
+    step, steps = trainer.state.step, len(trainer.batches)
+    where = "its test" if step == steps else f"step {step + 1} of {steps}"
+    display.say(f"{folder.path}: resuming at epoch {trainer.state.epoch + 1}, {where}")
     return True
 
 
