@@ -34,6 +34,7 @@ NAMES = {
     "auto": "scaled, auto",
     "auto, lean": 'scaled, memory="lean"',
 }
+METHOD_WORDS = {**NAMES, "associative, rows": "scaled, associative, by products on rows"}
 Record = TypeVar("Record", bound=BenchRecord)
 
 
@@ -150,7 +151,10 @@ def memory_section() -> str:
         if row.method in ("softmax plain", "associative", "auto") and row.time_default is not None
     ]
     rows += [
-        [f"PreResNet-56, {NAMES.get(row.method, row.method)}", *_both(default, row.train_step)]
+        [
+            f"PreResNet-56, {METHOD_WORDS.get(row.method, row.method)}",
+            *_both(default, row.train_step),
+        ]
         for row in table3.rows
         if (default := row.train_step_default) is not None and row.heads in (0, 4)
     ]

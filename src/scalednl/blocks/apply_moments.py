@@ -6,8 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from scalednl.blocks.folding import NORMS, Norm, check_count, is_plain, update_running_statistics
+from scalednl.blocks.folding import NORMS, check_count, is_plain, update_running_statistics
 from scalednl.blocks.forward import Parts
+from scalednl.blocks.masked_norm import Norm
 from scalednl.ops.costs import BlockState
 from scalednl.ops.gram.forward import apply_matrix, branch_statistics, normalised, range_scale
 from scalednl.ops.gram.mixing import Mixing, mixing_matrix

@@ -19,7 +19,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 from torch.nn.modules.module import _has_any_global_hook
 
-from scalednl.blocks.masked_norm import batch_statistics, gathered_norm, uses_batch
+from scalednl.blocks.masked_norm import Norm, batch_statistics, gathered_norm, uses_batch
 from scalednl.ops.gram import gram_mix, gram_mix_normalised, gram_mix_where
 from scalednl.ops.gram.forward import (
     Vector,
@@ -38,7 +38,6 @@ _CONVOLVE = (F.conv1d, F.conv2d, F.conv3d)
 
 KeyMaps = Float[Tensor, "batch channels *keyspace"]
 KeyMask = Bool[Tensor, "batch *keyspace"]
-Norm = Callable[[Tensor], Tensor] | None
 
 
 class Pointwise(NamedTuple):

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from scalednl.lab.config import Experiment
+from scalednl.lab.config.experiment import SCALED
 from scalednl.lab.paper.provenance import provenance
-from scalednl.lab.paper.scales import SCALED, PaperSetting, Scale
+from scalednl.lab.paper.scales import PaperSetting, Scale
 
 SCALED_ONLY = frozenset({"scale", "center", "reference_pixels"})
 """Options that other blocks do not have"""

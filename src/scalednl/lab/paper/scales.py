@@ -7,13 +7,11 @@ from typing import Any, Literal
 
 from scalednl.attentions import ATTENTIONS
 from scalednl.lab.config import Experiment
-from scalednl.lab.config.experiment import Precision
+from scalednl.lab.config.experiment import SCALED, Precision
 from scalednl.lab.recipes import CIFAR, PLAIN, TINY, recipes
 from scalednl.networks import network_shape
 from scalednl.options import default_init
 
-SCALED = "scaled"
-"""The attention in whose place those of a user's own are tried"""
 ScaleName = Literal["smoke", "lite", "paper"]
 
 
