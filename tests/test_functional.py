@@ -13,7 +13,7 @@ import scalednl
 from scalednl.attentions import ATTENTIONS
 from scalednl.blocks import NonLocalBlock
 from scalednl.functional import attention_map, nonlocal_attention, nonlocal_block
-from scalednl.options import CONVOLUTIONS, VIEWS, Order, orders_of
+from scalednl.options import CONVOLUTIONS, VIEWS, Attention, Order, orders_of
 from tests.support import (
     LAYOUTS,
     assert_close,
@@ -186,6 +186,18 @@ def test_a_reference_that_trains_has_a_gradient_in_every_order(training: bool) -
     for others in found[1:]:
         for grad, truth in zip(others, found[0], strict=True):
             assert_close(grad, truth, 1e-10)
+
+
+@pytest.mark.parametrize("attention", ["scaled", "softmax"])
+def test_embeddings_of_two_dtypes_are_refused(attention: Attention) -> None:
+    """All are named; autocast makes one of them."""
+    x = torch.randn(2, 8, 4, 4)
+    with pytest.raises(ValueError, match=r"torch\.float32, torch\.float64, torch\.float32: cast"):
+        nonlocal_attention(x, x.double(), x, attention=attention)
+    with pytest.raises(ValueError, match=r"theta, phi and g must have one dtype"):
+        attention_map(x, x.double(), attention=attention)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert nonlocal_attention(x, x.bfloat16(), x, attention=attention).isfinite().all()
 
 
 @pytest.mark.parametrize("order", ["auto", "associative"])

@@ -15,6 +15,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from scalednl.attentions import ATTENTIONS
 from scalednl.ops.layout import (
     accumulation_dtype,
+    autocasts,
     multiplies_in_half,
     per_image,
     pixel_rows,
@@ -326,6 +327,13 @@ def _check_embeddings(
             raise ValueError(
                 f"embeddings need at least one pixel, but got {_shapes(theta, phi, g)}"
             )
+    others = (phi, phi if g is None else g)
+    if any(value.dtype != theta.dtype for value in others) and not autocasts(theta):
+        dtypes = ", ".join(str(value.dtype) for value in (theta, *others))
+        raise ValueError(
+            f"theta, phi and g must have one dtype, but have {dtypes}: cast them, or run under "
+            "torch.autocast"
+        )
     if theta.shape[:2] != phi.shape[:2] or (g is not None and phi.shape != g.shape):
         raise ValueError(
             "theta, phi and g must agree in batch and channels, and phi and g in every size, "

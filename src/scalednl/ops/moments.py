@@ -47,10 +47,11 @@ class Moments:
 
     def update(self, tile: Maps, mask: Mask | None = None) -> "Moments":
         """Add the pixels of a tile, or those of them where `mask`, (batch, *space), is True."""
-        if tile.dim() < 3 or not tile.is_floating_point():
+        is_tensor = isinstance(tile, Tensor)
+        if not is_tensor or tile.dim() < 3 or not tile.is_floating_point():
+            got = f"{tile.dtype} of shape {tuple(tile.shape)}" if is_tensor else f"{tile!r}"
             raise ValueError(
-                "a tile is a floating-point (batch, channels, *space) tensor, "
-                f"but got {tile.dtype} of shape {tuple(tile.shape)}"
+                f"a tile is a floating-point (batch, channels, *space) tensor, but got {got}"
             )
         rows = pixel_rows(tile)
         if not rows.shape[1]:

@@ -122,7 +122,8 @@ def evaluate_source(
     except (ValueError, RuntimeError) as error:
         if size is None:
             raise
-        raise UsageError(f"--size {size} does not fit the network: {error}") from error
+        reason = "there is not enough memory" if "allocate" in str(error) else error
+        raise UsageError(f"--size {size} does not fit the network: {reason}") from error
     return SourceEvaluation(
         source=str(source),
         data=experiment.data,
