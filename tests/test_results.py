@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 
@@ -11,6 +12,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from benchmarks.capacity_records import FOLDER as CAPACITY
+from benchmarks.capacity_records import expected_error_pct, read_plan, read_runs
 from scalednl.lab.paper.claims import claims
 from scalednl.lab.paper.evidence import evidence_lines
 from scalednl.lab.paper.grids import paper_setting
@@ -18,6 +21,8 @@ from scalednl.lab.paper.scales import PaperSetting
 from scalednl.lab.records.attention import read_attention
 from scalednl.lab.records.run import RunFolder
 from scalednl.lab.records.runs import Cells, by_cell, find_runs, read_run
+from scripts.capacity_section import by_cell as capacity_cells
+from scripts.capacity_section import held_table
 from scripts.parts import with_parts
 from scripts.result_tables import AGAIN, REPEATED, RUNS, SCALE
 from scripts.results import PAGES, collect, figures, lend_attention, parts
@@ -264,3 +269,46 @@ def test_two_stages_are_in_order(tmp_path: Path) -> None:
         ("first", "no blocks", errors[0]),
         ("second", "scaled, 1 block, 4 heads", errors[1]),
     ]
+
+
+def test_what_the_pages_say_of_capacity() -> None:
+    """Every number between the expectation and the table, and those of the README."""
+    plan = read_plan(CAPACITY)
+    runs = read_runs(CAPACITY, plan)
+    errors = {key: fmean(values) for key, values in capacity_cells(runs).items()}
+    assert len(runs) == len(list(plan.cells())) == 480
+    page = " ".join(PAGES["docs"].read_text(encoding="utf-8").split())
+    *_, softmax, hardest = sorted(error for key, error in errors.items() if key[1] == "softmax")
+    assert errors["linear", "softmax", 2, 16] == hardest
+    assert f"at most {softmax:.1f} %, and of {hardest:.1f} % with 16 pairs" in page
+    beyond: dict[str, list[float]] = {}
+    for (readout, attention, width, pairs), error in errors.items():
+        expected = expected_error_pct(plan.task.keys, pairs, width, readout)
+        if attention == "scaled" and pairs == 2:
+            assert error <= expected
+        elif attention == "scaled":
+            beyond.setdefault(readout, []).append(error - expected)
+    linear, hidden = beyond["linear"], beyond["hidden"]
+    assert f"is at most {max(linear):.1f} points above the bound" in page
+    assert min(linear) > -0.1
+    said = f"between {-min(hidden):.1f} points below the estimate and {max(hidden):.1f} above it"
+    assert said in page
+    moves = {
+        readout: [
+            errors[readout, "centred", width, pairs] - errors[readout, "scaled", width, pairs]
+            for width, pairs in product(plan.widths, plan.pairs)
+        ]
+        for readout in plan.readouts
+    }
+    low, high = ({k: f"{f(v):+.1f}" for k, v in moves.items()} for f in (min, max))
+    said = f"by {low['linear']} to {high['linear']} points behind a linear classifier, and by "
+    assert f"{said}{low['hidden']} to {high['hidden']} behind a hidden layer" in page
+    held = [line.split(" | ")[2:] for line in held_table(plan, capacity_cells(runs)).splitlines()]
+    most = "16 or more"
+    assert [" | ".join(cells).removesuffix(" |") for cells in held[2:]] == [
+        *([" | ".join([most] * 4)]),
+        *(["2 | 2 | 4 | 8"] * 2),
+        *([" | ".join([most] * 4)]),
+        *([f"2 | 8 | {most} | {most}"] * 2),
+    ]
+    assert f"480 runs of {fmean(run.seconds for run in runs):.1f} s of processor time" in page
