@@ -164,6 +164,27 @@ def test_what_the_page_says_of_attention() -> None:
     assert max(scaled["rank_one"]) < 1
 
 
+def test_what_the_page_says_of_attention_on_cifar100() -> None:
+    """Effective keys and errors with replaced maps, of one network of each kind."""
+    blocks, errors = [], []
+    for attention in ("softmax", "scaled"):
+        start = f"cifar100-preresnet32-{attention}"
+        (path,) = (one for one in WITH_ATTENTION if one.name.startswith(start))
+        record = read_attention(path / "attention")
+        assert record is not None
+        assert record.ablations is not None
+        blocks.append(record.blocks[0])
+        errors.append(record.ablations.error_pct)
+    page = " ".join(PAGES["docs"].read_text(encoding="utf-8").split())
+    keys, (softmax, scaled) = blocks[0].scores["effective_keys"].mean, errors
+    assert f"looks at {keys:.1f} pixels on average" in page
+    said = f"({softmax['column_mean']:.2f} % instead of {softmax['unchanged']:.2f} %). With uniform"
+    assert f"{said} maps it is at {softmax['uniform']:.2f} %" in page
+    assert f"is at {scaled['column_mean']:.2f} % with one row" in page
+    lost = {name: error - scaled["unchanged"] for name, error in scaled.items()}
+    assert (round(lost["column_mean"]), round(lost["rank_one"])) == (3, 1)
+
+
 def test_what_the_page_says_of_rounding() -> None:
     """Errors of runs trained again, and the number of records without a model of processor."""
     page = PAGES["docs"].read_text(encoding="utf-8")
