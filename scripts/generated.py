@@ -92,8 +92,8 @@ def generated_runs(data: str) -> Iterator[tuple[Training, list[RunRecord]]]:
     for training in TRAININGS:
         found = [runs for runs in cells if training.describes(runs[0])]
         if training.recipe.startswith(f"{data}-") and found:
-            (runs,) = found
-            yield training, sorted(runs, key=lambda run: run.seed or 0)
+            assert len(found) == 1, f"{training} is in {len(found)} versions: collect one"
+            yield training, sorted(found[0], key=lambda run: run.seed or 0)
 
 
 def attention_records(data: str) -> list[AttentionRecord]:
@@ -118,8 +118,11 @@ def errors_table(data: str) -> str:
 
 def _one_row_errors(runs: Sequence[RunRecord]) -> str:
     records = [read_attention(RunFolder(run.path).attention) for run in runs]
-    tested = [record.ablations.error_pct for record in records if record and record.ablations]
-    return ", ".join(f"{errors['column_mean']:.1f}" for errors in tested)
+    tested = [None if record is None else record.ablations for record in records]
+    if not any(tested):
+        return ""
+    errors = ["?" if one is None else f"{one.error_pct['column_mean']:.1f}" for one in tested]
+    return ", ".join(errors)
 
 
 if __name__ == "__main__":

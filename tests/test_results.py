@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from collections import Counter
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -23,6 +24,7 @@ from scalednl.lab.records.run import RunFolder
 from scalednl.lab.records.runs import Cells, by_cell, find_runs, read_run
 from scripts.capacity_section import by_cell as capacity_cells
 from scripts.capacity_section import held_table
+from scripts.generated import generated_runs
 from scripts.parts import with_parts
 from scripts.result_tables import AGAIN, REPEATED, RUNS, SCALE
 from scripts.results import PAGES, collect, figures, lend_attention, parts
@@ -192,8 +194,33 @@ def test_what_the_page_says_of_rounding() -> None:
     again, first = ([f"{run.last_error:.2f}" for run in runs] for runs in zip(*pairs, strict=True))
     said = f"{' and '.join(again)} % instead of {' and '.join(first)} %"
     assert said in " ".join(page.split())
-    nameless = sum("family" not in str(read_run(path).origin.machine) for path in RECORDED)
-    assert f"{nameless} older ones do not" in " ".join(page.split())
+    machines = Counter(str(read_run(path).origin.machine) for path in RECORDED)
+    (_, most), (_, nameless), (newer, count) = machines.most_common()
+    centred = [path for path in RECORDED if "-center-keys-" in path.name]
+    assert {read_run(path).origin.machine for path in centred} == {newer}
+    said = f"{most} have one and the same, the {count} of line 7 a newer one, {nameless} older"
+    assert said in " ".join(page.split())
+
+
+def test_what_the_page_says_of_centred_keys() -> None:
+    """Line 7: a higher error in every seed."""
+    cells = by_cell(find_runs([RUNS]))
+    names = ("10000x10-seed", "center-keys-10000x10-seed")
+    plain, centred = (
+        {
+            run.seed: run.last_error or 0.0
+            for runs in cells.values()
+            for run in runs
+            if run.name.startswith(f"cifar10-preresnet20-scaled-short-{name}")
+        }
+        for name in names
+    )
+    assert plain.keys() == centred.keys() == set(range(6))
+    differences = [centred[seed] - plain[seed] for seed in plain]
+    assert min(differences) > 0
+    page = (PAGES["docs"].parent / "masks-and-keys.md").read_text(encoding="utf-8")
+    said = f"higher in all six seeds, by {fmean(differences):.2f} points on average"
+    assert said in " ".join(page.split())
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
@@ -333,3 +360,58 @@ def test_what_the_pages_say_of_capacity() -> None:
         *([f"2 | 8 | {most} | {most}"] * 2),
     ]
     assert f"480 runs of {fmean(run.seconds for run in runs):.1f} s of processor time" in page
+
+
+def test_what_the_pages_say_of_pairs() -> None:
+    """Scores and errors in the list below the table, and how fast the scaled block learns."""
+    runs = {training.recipe: found for training, found in generated_runs("pairs")}
+    assert {name: len(found) for name, found in runs.items()} == dict.fromkeys(runs, 3)
+    halfway = [run.epochs[1].test_error_pct or 0.0 for run in runs["pairs-scaled"]]
+    page = " ".join(PAGES["data"].read_text(encoding="utf-8").split())
+    assert f"the scaled block is at {min(halfway):.1f} to {max(halfway):.1f} %" in page
+    page = " ".join(PAGES["attention"].read_text(encoding="utf-8").split())
+    ranks: dict[str, list[str]] = {"cosine_rank": [], "length_rank": []}
+    errors: dict[str, dict[str, list[float]]] = {}
+    for attention in ("softmax", "scaled"):
+        records = [read_attention(run.path / "attention") for run in runs[f"pairs-{attention}"]]
+        known = [record for record in records if record is not None and record.ablations]
+        for name, means in ranks.items():
+            means.append(f"{fmean(one.blocks[0].scores[name].mean for one in known):.2f}")
+        tested = [one.ablations.error_pct for one in known if one.ablations]
+        errors[attention] = {name: [one[name] for one in tested] for name in tested[0]}
+    assert f"mean query ({' and '.join(ranks['cosine_rank'])})" in page
+    assert f"keys' lengths ({' and '.join(ranks['length_rank'])})" in page
+    softmax, scaled = errors["softmax"], errors["scaled"]
+    most = f"{min(scaled['uniform']):.0f} to {max(scaled['uniform']):.0f}"
+    first, lost, last = softmax["uniform"]
+    said = f"lose {most} points under uniform attention, and two softmax networks "
+    assert f"{said}{first:.0f} and {last:.0f}" in page
+    assert lost == 0
+    assert max(softmax["rank_one"] + scaled["rank_one"]) <= 0.1
+    *others, enough = scaled["column_mean"]
+    assert max(*softmax["column_mean"], enough) <= 0.1
+    assert f"the other two are at {others[0]:.1f} and {others[1]:.1f} %" in page
+
+
+def test_what_the_page_says_of_recall() -> None:
+    """Errors of each line of the table, as trained and with one row for all queries."""
+    errors, one_row = {}, {}
+    for training, runs in generated_runs("recall"):
+        key = training.recipe.removeprefix("recall-"), training.heads, training.embed_channels
+        errors[key] = [run.last_error or 0.0 for run in runs]
+        records = [read_attention(run.path / "attention") for run in runs]
+        known = [one.ablations for one in records if one is not None and one.ablations]
+        one_row[key] = [one.error_pct["column_mean"] for one in known]
+    assert {len(values) for values in errors.values()} == {3}
+    a_colour = 100 / 12
+    softmax, scaled = ("softmax", 4, None), ("scaled", 4, None)
+    assert max(errors[softmax]) == 0
+    assert max(errors[scaled]) < a_colour + 1
+    assert min(one_row[softmax]) > 49
+    page = " ".join(PAGES["data"].read_text(encoding="utf-8").split())
+    assert f"scaled at {min(one_row[scaled]):.1f} to {max(one_row[scaled]):.1f} %" in page
+    assert fmean(errors["softmax", 1, 4]) > fmean(errors["scaled", 1, 4])
+    trained = errors["one_row", 4, None]
+    assert f"ends at {min(trained):.1f} to {max(trained):.1f} %" in page
+    assert max(trained) < min(errors[scaled])
+    assert one_row["one_row", 4, None] == trained

@@ -81,7 +81,9 @@ def _commit() -> str | None:
         # A checkout knows this very file; an installed copy inside another project does not.
         _git(package, "ls-files", "--error-unmatch", Path(__file__).name)
         commit = _git(package, "rev-parse", "--short=12", "HEAD")
-        changed = _git(package, "status", "--porcelain", "--untracked-files=no")
+        # Of the code: records and pages beside it make no other program.
+        library = str(package.parents[1])
+        changed = _git(package, "status", "--porcelain", "--untracked-files=no", "--", library)
     except (OSError, subprocess.SubprocessError):
         return None
     return f"{commit}-dirty" if changed else commit
