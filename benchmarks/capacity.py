@@ -5,13 +5,14 @@ python -m benchmarks.capacity
 trains what is missing of the plan in results/capacity/plan.json, one record per training, less than
 ten seconds of processor time each. It can be interrupted: the same command resumes, and repeats
 only the training that was cut off. `--seeds 0 1` in one process and `--seeds 2 3 4` in another
-share the work. `make results` then writes the figure and tables of docs/results.md.
+share the work. `--out results/capacity/heads` trains a later plan, in which the channels are cut
+into heads. `make results` then writes the figure and tables of docs/capacity.md.
 
 In a map of 6 x 6 pixels, K pixels hold a pair: one of 32 keys and one of two values, all keys
 different. One more pixel is a cue, which names one of the K keys; the others are empty. The class
 is the value stored under that key. The network is a 1x1 convolution with batch norm and ReLU, one
-block of one head with d channels, and a classifier at the cue's pixel: a linear one, or one with a
-hidden layer, for the layers that follow a block in a network.
+block of d channels, and a classifier at the cue's pixel: a linear one, or one with a hidden layer,
+for the layers that follow a block in a network.
 """
 
 import sys
@@ -95,7 +96,7 @@ class RecallNetwork(nn.Module):
             task.channels,
             attention="softmax" if cell.attention == "softmax" else "scaled",
             center="keys" if cell.attention == "centred" else None,
-            heads=1,
+            heads=cell.heads,
             embed_channels=cell.width,
             norm_init=1.0,
         )

@@ -12,6 +12,8 @@ from scalednl.lab.records.origin import Origin
 from scalednl.lab.records.typed_json import read_record, write_record
 
 FOLDER = Path(__file__).parents[1] / "results" / "capacity"
+HEADS = FOLDER / "heads"
+"""A later plan: the same channels in several heads"""
 SCHEMA = 1
 Attention = Literal["softmax", "scaled", "centred"]
 """centred: scaled with `center="keys"`"""
@@ -42,14 +44,16 @@ class Cell:
     attention: Attention
     pairs: int
     width: int
+    """Channels of all heads together"""
     seed: int
+    heads: int = 1
 
     @property
     def name(self) -> str:
         """The name of its record."""
-        return (
-            f"{self.readout}-{self.attention}-pairs{self.pairs}-width{self.width}-seed{self.seed}"
-        )
+        heads = "" if self.heads == 1 else f"-heads{self.heads}"
+        what = f"{self.readout}-{self.attention}-pairs{self.pairs}-width{self.width}"
+        return f"{what}{heads}-seed{self.seed}"
 
 
 @dataclass(frozen=True)
@@ -62,13 +66,14 @@ class CapacityPlan:
     pairs: tuple[int, ...]
     widths: tuple[int, ...]
     seeds: tuple[int, ...]
+    heads: tuple[int, ...] = (1,)
     schema: int = SCHEMA
 
     def cells(self) -> Iterator[Cell]:
         """Every training, one seed after the other, so that it can stop anywhere."""
-        order = product(self.seeds, self.readouts, self.widths, self.pairs, self.attentions)
-        for seed, readout, width, pairs, attention in order:
-            yield Cell(readout, attention, pairs, width, seed)
+        options = self.readouts, self.widths, self.pairs, self.attentions, self.heads
+        for seed, readout, width, pairs, attention, heads in product(self.seeds, *options):
+            yield Cell(readout, attention, pairs, width, seed, heads)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The part of docs/results.md about capacity: a figure and tables from the records."""
+"""The figure and tables of docs/capacity.md, from the records."""
 
 import math
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from benchmarks.capacity_records import (
     FOLDER,
+    HEADS,
     Attention,
     CapacityPlan,
     CapacityRun,
@@ -16,6 +17,7 @@ from benchmarks.capacity_records import (
     read_runs,
 )
 from scalednl.lab.charts import Curve, Plot, curve_chart
+from scalednl.lab.console import counted
 from scalednl.lab.report.formatting import spread_of
 from scalednl.lab.report.markdown import markdown_table
 from scalednl.lab.stats import summarise
@@ -45,12 +47,43 @@ def capacity_section(folder: Path = FOLDER, link: str = f"../results/capacity/{F
     parts = [
         f"{len(runs)} of {total} runs.",
         f"![Error against the number of pairs, by head width]({link})",
-        f"Largest number of pairs per map with a mean error of at most {HELD_PCT:g} %:",
-        held_table(plan, errors),
         "Test error in percent, mean ± standard deviation over seeds:",
         error_table(plan, errors),
     ]
     return "\n\n".join(parts)
+
+
+def held_section(folder: Path = FOLDER) -> str:
+    """How many pairs each attention holds, by width."""
+    plan = read_plan(folder)
+    errors = by_cell(read_runs(folder, plan))
+    words = f"Largest number of pairs per map with a mean error of at most {HELD_PCT:g} %:"
+    return f"{words}\n\n{held_table(plan, errors)}" if errors else "No run has finished yet."
+
+
+def heads_section(folder: Path = FOLDER, more: Path = HEADS) -> str:
+    """The same channels in one head and in several: scaled attention."""
+    one = [run for run in read_runs(folder, read_plan(folder)) if run.cell.attention == "scaled"]
+    plan = read_plan(more)
+    runs = read_runs(more, plan)
+    if not runs:
+        return "No run has finished yet."
+    found: dict[tuple[Readout, int, int, int], list[float]] = {}
+    for run in (*one, *runs):
+        cell = run.cell
+        if cell.seed in plan.seeds:
+            key = cell.readout, cell.width, cell.pairs, cell.heads
+            found.setdefault(key, []).append(run.error_pct)
+    counts = (1, *plan.heads)
+    rows = [
+        [
+            *(READOUTS[readout], str(width), str(pairs)),
+            *(spread_of(found.get((readout, width, pairs, heads), [])) for heads in counts),
+        ]
+        for readout, width, pairs in product(plan.readouts, plan.widths, plan.pairs)
+    ]
+    head = ["behind the block", "d", "K", *(counted(heads, "head") for heads in counts)]
+    return markdown_table(head, rows)
 
 
 def capacity_figure(folder: Path = FOLDER) -> str | None:

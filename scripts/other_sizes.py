@@ -4,7 +4,7 @@ python -m scripts.other_sizes RUNS
 
 tests every run of the plan in the folder RUNS that has weights (PreResNet-20 on CIFAR-10, base
 view), at several sizes, scaled blocks with and without `reference_pixels`, and adds the errors to
-results/lite/other_sizes.json; `make results` then writes the table of docs/results.md.
+results/lite/other_sizes.json; `make results` then writes the table of docs/masks-and-keys.md.
 """
 
 import sys

@@ -48,19 +48,24 @@ FIRST_COLUMNS: dict[str, dict[str, Any]] = {
 }
 
 
-def _runs() -> Cells:
+def recorded_runs() -> Cells:
+    """The runs of the plan, by what was trained."""
     return by_cell(find_runs([RUNS]) if RUNS.is_dir() else [])
 
 
 def _error(setting: PaperSetting, runs: Cells) -> str:
-    """Mean ± standard deviation (n) of the test errors, and how many diverged; or nothing."""
     experiment = SCALE.experiment(setting)
-    return "" if experiment is None else plain(outcome(runs.get(experiment.cell, ())))
+    return "" if experiment is None else error_words(experiment, runs)
+
+
+def error_words(experiment: Experiment, runs: Cells) -> str:
+    """Mean ± standard deviation (n) of the test errors, and how many diverged; or nothing."""
+    return plain(outcome(runs.get(experiment.cell, ())))
 
 
 def first_table() -> str:
     """The main comparison, for the README; a row per data set and network that was trained."""
-    runs, rows = _runs(), []
+    runs, rows = recorded_runs(), []
     for data, network in FIRST_ROWS:
         settings = [
             paper_setting(data, network=network, **options) for options in FIRST_COLUMNS.values()
@@ -81,7 +86,7 @@ def _training_words(setting: PaperSetting) -> str:
 
 def lines_table() -> str:
     """How far the declared plan is."""
-    runs = _runs()
+    runs = recorded_runs()
     rows = []
     for line in evidence_lines():
         trainings = [experiment for _, experiment in line.artefact.trainings(SCALE)]
@@ -93,7 +98,7 @@ def lines_table() -> str:
 
 def runs_table() -> str:
     """Every run of the plan: its test error by seed, then the mean training error of its cell."""
-    runs = _runs()
+    runs = recorded_runs()
     rows: dict[str, list[str]] = {}
     trainings = [one for line in evidence_lines() for _, one in line.artefact.trainings(SCALE)]
     found = {one.cell: one for one in trainings if one.cell in runs}
@@ -169,7 +174,7 @@ def _answered(item: Verdict) -> str:
 
 def error_tables() -> str:
     """Every table that compares runs of which some are in no table before it."""
-    runs, found = _runs(), []
+    runs, found = recorded_runs(), []
     shown: set[str] = set()
     for artefact in artefacts().values():
         rows, cells, columns = _table_rows(artefact, runs)

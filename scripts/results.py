@@ -25,7 +25,14 @@ from scalednl.lab.report.verdict_chart import verdict_figures
 from scalednl.lab.report.verdicts import Verdict
 from scalednl.lab.report.write import write_report
 from scripts.attention_section import attention_section, attention_tables
-from scripts.capacity_section import FIGURE, capacity_figure, capacity_section
+from scripts.capacity_section import (
+    FIGURE,
+    capacity_figure,
+    capacity_section,
+    heads_section,
+    held_section,
+)
+from scripts.comparison_tables import blocks_table, softmax_table
 from scripts.cost_section import (
     busy_records,
     charts,
@@ -58,7 +65,10 @@ ROOT = Path(__file__).parents[1]
 CLAIMS = LITE / "claims.svg"
 BENCH = ROOT / "benchmarks" / "results"
 PAGES = {
-    "docs": ROOT / "docs" / "results.md",
+    "results": ROOT / "docs" / "results.md",
+    "capacity": ROOT / "docs" / "capacity.md",
+    "sizes": ROOT / "docs" / "masks-and-keys.md",
+    "training": ROOT / "docs" / "training.md",
     "readme": ROOT / "README.md",
     "weights": ROOT / "docs" / "weights.md",
     "block": ROOT / "docs" / "the-block.md",
@@ -141,15 +151,22 @@ def _result_parts() -> dict[str, str]:
         "verdicts": verdict_lists(verdicts),
         "tables": error_tables(),
         "runs": runs_table(),
+        "softmax": softmax_table(),
+        "blocks": blocks_table(),
         "attention": attention_section(),
-        "sizes": sizes_table(),
-        "stages": two_stages_table(),
-        "capacity": capacity_section(),
+        "held": held_section(),
     }
 
 
+def _capacity_parts() -> dict[str, str]:
+    return {"held": held_section(), "capacity": capacity_section(), "heads": heads_section()}
+
+
 MAKERS: dict[str, Callable[[], dict[str, str]]] = {
-    "docs": _result_parts,
+    "results": _result_parts,
+    "capacity": _capacity_parts,
+    "sizes": lambda: {"sizes": sizes_table()},
+    "training": lambda: {"stages": two_stages_table()},
     "readme": lambda: {"results": first_table(), "cost": readme_section()},
     "weights": lambda: {"weights": weights_table()},
     "block": lambda: {"cost": page_section(), "memory": memory_section()},

@@ -1,4 +1,4 @@
-"""The part of docs/results.md about two stages on Tiny-ImageNet, from results/tiny."""
+"""The table of docs/training.md about two stages on Tiny-ImageNet, from results/tiny."""
 
 from pathlib import Path
 

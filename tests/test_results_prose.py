@@ -106,7 +106,7 @@ def test_what_the_page_says_of_training_errors() -> None:
     trained = [fmean(run.epochs[-1].train_error_pct for run in runs) for runs in cells]
     said = f"{len(cells)} trainings on CIFAR-10 the rank correlation of the means is "
     said += f"{stats.spearmanr(tested, trained).statistic:.2f})"
-    assert said in words_of("docs")
+    assert said in words_of("results")
 
 
 def test_what_the_pages_say_of_line_8() -> None:
@@ -159,7 +159,7 @@ def test_what_the_page_says_of_attention_on_cifar100() -> None:
         assert record.ablations is not None
         blocks.append(record.blocks[0])
         errors.append(record.ablations.error_pct)
-    page = words_of("docs")
+    page = words_of("results")
     keys, (softmax, scaled) = blocks[0].scores["effective_keys"].mean, errors
     assert f"looks at {keys:.1f} pixels on average" in page
     said = f"({softmax['column_mean']:.2f} % instead of {softmax['unchanged']:.2f} %). With uniform"
@@ -171,7 +171,7 @@ def test_what_the_page_says_of_attention_on_cifar100() -> None:
 
 def test_what_the_page_says_of_rounding() -> None:
     """Errors of runs trained again, and the number of records without a model of processor."""
-    page = words_of("docs")
+    page = words_of("results")
     pairs = [(read_run(path), read_run(RUNS / path.name)) for path in sorted(AGAIN.iterdir())]
     again, first = ([f"{run.last_error:.2f}" for run in runs] for runs in zip(*pairs, strict=True))
     said = f"{' and '.join(again)} % instead of {' and '.join(first)} %"
@@ -200,9 +200,8 @@ def test_what_the_page_says_of_centred_keys() -> None:
     assert plain.keys() == centred.keys() == set(range(6))
     differences = [centred[seed] - plain[seed] for seed in plain]
     assert min(differences) > 0
-    page = (PAGES["docs"].parent / "masks-and-keys.md").read_text(encoding="utf-8")
     said = f"higher in all six seeds, by {fmean(differences):.2f} points on average"
-    assert said in " ".join(page.split())
+    assert said in words_of("sizes")
 
 
 def test_what_the_pages_say_of_capacity() -> None:
@@ -211,7 +210,7 @@ def test_what_the_pages_say_of_capacity() -> None:
     runs = read_runs(CAPACITY, plan)
     errors = {key: fmean(values) for key, values in capacity_cells(runs).items()}
     assert len(runs) == len(list(plan.cells())) == 480
-    page = words_of("docs")
+    page = words_of("capacity")
     *_, softmax, hardest = sorted(error for key, error in errors.items() if key[1] == "softmax")
     assert errors["linear", "softmax", 2, 16] == hardest
     assert f"at most {softmax:.1f} %, and of {hardest:.1f} % with 16 pairs" in page

@@ -25,7 +25,7 @@ from benchmarks.capacity_records import (
 )
 from scalednl.errors import CommandError, UsageError
 from scalednl.lab.records.typed_json import write_record
-from scripts.capacity_section import FIGURE, capacity_figure, capacity_section
+from scripts.capacity_section import FIGURE, capacity_figure, capacity_section, held_section
 
 TASK = Task(keys=5, side=3, channels=8, batch=16, steps=4, test_maps=30)
 PLAN = CapacityPlan(TASK, ("linear", "hidden"), ("softmax", "centred"), (2, 4), (2,), (0, 1))
@@ -132,6 +132,7 @@ def test_what_theory_expects() -> None:
 def test_the_section(folder: Path) -> None:
     """Counts, means with n, what is held, and a figure; one sentence while there is no record."""
     assert capacity_section(folder) == "No run has finished yet (0 of 16)."
+    assert held_section(folder) == "No run has finished yet."
     assert capacity_figure(folder) is None
     for cell in PLAN.cells():
         if cell != Cell("hidden", "centred", 4, 2, 1):
@@ -139,8 +140,9 @@ def test_the_section(folder: Path) -> None:
             write_run(folder, CapacityRun(cell, TASK, error, 0.1, 2.0))
     text = capacity_section(folder)
     assert text.startswith("15 of 16 runs.")
-    assert "| softmax | linear classifier | 4 or more |" in text
-    assert "| scaled, centred keys | linear classifier | fewer than 2 |" in text
+    held = held_section(folder)
+    assert "| softmax | linear classifier | 4 or more |" in held
+    assert "| scaled, centred keys | linear classifier | fewer than 2 |" in held
     assert "| linear classifier | 2 | 4 | 1.00 ± 0.00 (n=2) | 16.50 ± 0.71 (n=2) |" in text
     assert "| hidden layer | 2 | 4 | 1.00 ± 0.00 (n=2) | 16.00 (n=1) |" in text
     figure = capacity_figure(folder)

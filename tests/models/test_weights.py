@@ -166,6 +166,10 @@ def _with_eps(model: Any) -> None:
     model.stack[-1].norm.eps = 1.0
 
 
+def _with_stride(model: Any) -> None:
+    next(one for one in model.modules() if isinstance(one, nn.Conv2d)).stride = (2, 2)
+
+
 def _like(block: Any, **options: Any) -> nn.Module:
     other = scalednl.NonLocal2d(block.channels, **options)
     other.load_state_dict(block.state_dict())
@@ -179,6 +183,7 @@ def _like(block: Any, **options: Any) -> nn.Module:
         (_with_softmax, r"stack\.0\.attention is softmax instead of scaled"),
         (_without_position, r"stack\.position is missing instead of a SinusoidalPosition2d"),
         (_with_eps, r"stack\.0\.norm\.eps is 1\.0 instead of 1e-05"),
+        (_with_stride, r"\.stride is \(2, 2\) instead of \(1, 1\)"),
     ],
 )
 def test_a_network_that_uses_the_same_tensors_otherwise_is_not_saved(
@@ -194,7 +199,23 @@ def test_a_network_that_uses_the_same_tensors_otherwise_is_not_saved(
     for block in same.modules():
         if isinstance(block, scalednl.NonLocal2d):
             block.order, block.memory = "associative", "lean"
+        if isinstance(block, nn.BatchNorm2d):
+            block.momentum = 0.01
     scalednl.save_model(same, tmp_path / "net.safetensors")
+
+
+def test_a_whole_number_of_pixels_becomes_a_mean_again(tmp_path: Path) -> None:
+    """Older files have an integer, in which a running mean would be rounded at every step."""
+    block = BlockConfig(reference_pixels="running")
+    model = create_model("preresnet8", blocks=StackConfig(block, count=1))
+    (own,) = (one for one in model.modules() if isinstance(one, scalednl.NonLocal2d))
+    own.running_pixels = torch.tensor(256)
+    save_model(model, tmp_path / "net.safetensors")
+    found = load_model(tmp_path / "net.safetensors")
+    (block_found,) = (one for one in found.modules() if isinstance(one, scalednl.NonLocal2d))
+    assert block_found.running_pixels is not None
+    assert block_found.running_pixels.dtype == torch.float32
+    assert block_found.running_pixels.item() == 256
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])

@@ -20,7 +20,7 @@ Format = Literal["onnx", "torch"]
 SUFFIXES: dict[Format, str] = {"onnx": ".onnx", "torch": ".pt2"}
 TOLERANCE = 1e-4
 OLDEST_OPSET = 18
-"""The version of ONNX's operators, the first version that torch writes"""
+"""The oldest version of ONNX's operators that torch writes"""
 INPUT, OUTPUT = "input", "output"
 """Names in an ONNX file; outputs in a dict have the names of their keys"""
 OPEN = {0: "batch", 2: "height", 3: "width"}

@@ -1,7 +1,7 @@
 """A network in one file: safetensors weights, and in their header how to make the network again."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from pathlib import Path
@@ -32,6 +32,10 @@ LONGEST = 300
 """Letters of an error that may quote a file"""
 UNUSABLE = (KeyError, TypeError, ValueError, RuntimeError, OverflowError, AttributeError)
 """What a header of any content leads to; RecursionError is a RuntimeError"""
+
+IN_TRAINING = {"momentum", "inplace", "p"}
+"""Options of modules that change nothing in evaluation"""
+PLAIN = (bool, int, float, str, tuple)
 
 
 def save_model(model: nn.Module, path: str | Path) -> None:
@@ -86,11 +90,18 @@ def _changes(model: nn.Module, made: nn.Module) -> Iterator[tuple[str, object, o
         if module is None or other is None or not _is_alike(module, other):
             yield path, _kind(module), _kind(other)
             continue
-        options = ("eps", *FIXED, "pool_kernel") if isinstance(other, NonLocalBlock) else ("eps",)
-        for option in options:
+        for option in _options(other):
             now, before = getattr(module, option, None), getattr(other, option, None)
             if now != before:
                 yield f"{path}.{option}", now, before
+
+
+def _options(made: nn.Module) -> Sequence[str]:
+    """What a module computes with beside its tensors."""
+    if isinstance(made, NonLocalBlock):
+        return *FIXED, "pool_kernel"
+    names = {"eps", *getattr(made, "__constants__", ())} - IN_TRAINING
+    return sorted(name for name in names if isinstance(getattr(made, name, None), PLAIN))
 
 
 def _is_alike(module: nn.Module, made: nn.Module) -> bool:
@@ -119,9 +130,11 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> nn.Modul
     weights, config = read_weights(path)
     try:
         model = make_network(config)
-        # Dtypes are those of the file; the tensors are copies, because the file is mapped.
+        # Dtypes are those of the file; the tensors are copies, because the file is mapped. A number
+        # of pixels in older files is an integer, which a running mean must not become.
         for name, value in model.state_dict(keep_vars=True).items():
-            value.data = value.data.to(weights[name].dtype)
+            if value.is_floating_point() == weights[name].is_floating_point():
+                value.data = value.data.to(weights[name].dtype)
         model.load_state_dict(weights)
     except UNUSABLE as error:
         raise ValueError(f"{path} cannot be loaded: {_short(error)}") from error

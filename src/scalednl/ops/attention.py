@@ -316,7 +316,8 @@ def _check_embeddings(
     g: Tensor | None,
     key_mask: Tensor | None,
 ) -> None:
-    for value in (theta, phi, phi if g is None else g):
+    given = (theta, phi) if g is None else (theta, phi, g)
+    for value in given:
         if value.dim() < 3:
             raise ValueError(
                 f"embeddings are (batch, channels, *space), but got {_shapes(theta, phi, g)}"
@@ -327,11 +328,11 @@ def _check_embeddings(
             raise ValueError(
                 f"embeddings need at least one pixel, but got {_shapes(theta, phi, g)}"
             )
-    others = (phi, phi if g is None else g)
-    if any(value.dtype != theta.dtype for value in others) and not autocasts(theta):
-        dtypes = ", ".join(str(value.dtype) for value in (theta, *others))
+    if any(value.dtype != theta.dtype for value in given) and not autocasts(theta):
+        names = "theta and phi" if g is None else "theta, phi and g"
+        dtypes = ", ".join(str(value.dtype) for value in given)
         raise ValueError(
-            f"theta, phi and g must have one dtype, but have {dtypes}: cast them, or run under "
+            f"{names} must have one dtype, but have {dtypes}: cast them, or run under "
             "torch.autocast"
         )
     if theta.shape[:2] != phi.shape[:2] or (g is not None and phi.shape != g.shape):

@@ -131,8 +131,24 @@ def test_trainings_that_look_alike_are_told_apart() -> None:
     longer = replace(first, epochs=first.epochs + 1)
     found = told_apart([first, *others, longer])
     assert list(found.values()) == [
-        "lr 0.05, recalibrate 0",
-        "lr 0.02, recalibrate 0",
+        "lr 0.05",
+        "lr 0.02",
         "lr 0.05, recalibrate 5",
         "",
     ]
+
+
+def test_what_makes_no_difference_is_not_named() -> None:
+    """Options of blocks that a network does not have, milestones of one-cycle, where images are."""
+    plain = Experiment(recipe="a", block=BlockConfig(heads=4), blocks=0, schedule="one-cycle")
+    other = replace(plain, block=BlockConfig(heads=1), milestones=(1, 2), position=False, lr=0.05)
+    assert list(told_apart([plain, other]).values()) == ["lr 0.1", "lr 0.05"]
+    there = replace(plain, data="folder:/home/somebody/photos")
+    assert list(told_apart([there, replace(there, lr=0.05)]).values()) == ["lr 0.1", "lr 0.05"]
+
+
+def test_a_chart_names_what_its_title_does_not() -> None:
+    """Of the length of training too, which a table has a column for."""
+    first = Experiment(recipe="a", block=BlockConfig(), epochs=6)
+    found = told_apart([first, replace(first, epochs=7, precision="bf16")], describe_block)
+    assert list(found.values()) == ["epochs 6", "epochs 7, precision bf16"]

@@ -168,11 +168,16 @@ def test_seeds_after_a_missing_one_are_there(tmp_path: Path) -> None:
     """With seed 0 missing, the others need not be trained again: only it and what is beyond."""
     name = "softmax-needs-small-init"
     _, experiments = next(iter(find_claim(name).at(SCALES["lite"])))
-    for experiment, error in zip(experiments, (40.0, 33.0), strict=True):
-        write_cell(tmp_path, experiment, [error, error + 1, error + 2], first_seed=1)
-    found = settled_verdict(tmp_path, name)
-    assert found.answer == OPEN
-    assert found.more is not None
-    assert found.more.for_margin is not None
-    assert found.more.for_margin.more is not None
-    assert found.more.for_margin.hours == pytest.approx(2 * found.more.for_margin.more)
+    needed = []
+    for first in (0, 1):
+        folder = tmp_path / str(first)
+        for experiment, error in zip(experiments, (40.0, 33.0), strict=True):
+            write_cell(folder, experiment, [error, error + 1, error + 2], first_seed=first)
+        found = settled_verdict(folder, name)
+        assert found.answer == OPEN
+        assert found.more is not None
+        assert found.more.for_margin is not None
+        needed.append(found.more.for_margin)
+    complete, with_a_gap = needed
+    assert with_a_gap == complete
+    assert complete.hours == pytest.approx(2 * (complete.more or 0))

@@ -88,6 +88,17 @@ def test_always_waits_for_all_rows(tmp_path: Path, seeds: int) -> None:
     assert "2 of 3 data sets or networks have enough seeds" in found.why
 
 
+def test_always_names_what_the_begun_row_lacks(tmp_path: Path) -> None:
+    """Rows without runs are not the reason as long as another one has seeds."""
+    name = "scaled-always-beats-softmax"
+    write_contrast(tmp_path, name, 2.0, 1, row=1)
+    found = settled_verdict(tmp_path, name)
+    ((_, (experiment, _)),) = list(find_claim(name).at(SCALES["lite"]))[1:2]
+    assert found.data == (experiment.data,)
+    assert found.why.startswith("1 seed so far")
+    assert experiment.data in found.why
+
+
 def test_a_row_without_spread_is_not_passed_over(tmp_path: Path) -> None:
     """All of a row's differences being equal, and bad, leaves the claim open, not confirmed."""
     name = "scaled-blocks-help"

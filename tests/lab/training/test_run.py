@@ -147,7 +147,7 @@ def test_an_interrupted_run_ends_as_if_it_never_was(
     capsys.readouterr()
     second = run(SMALL, tmp_path / "cut", SETTINGS)
     # Of five steps an epoch.
-    where = "its test" if steps % 5 == 0 else f"step {steps % 5 + 1} of 5"
+    where = "its end" if steps % 5 == 0 else f"step {steps % 5 + 1} of 5"
     assert f"resuming at epoch {(steps - 1) // 5 + 1}, {where}" in capsys.readouterr().out
     assert second.status == "finished"
     assert second.result.sessions == 2

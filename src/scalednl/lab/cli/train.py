@@ -155,8 +155,8 @@ def _with_options(default: TrainArguments, options: list[str], prog: str) -> Tra
     ):
         epochs = " ".join(map(str, experiment.milestones))
         raise UsageError(
-            f"--milestones {epochs} has no effect on the one-cycle schedule: add --schedule steps, "
-            "or leave it out"
+            f"--milestones {epochs} has no effect on the one-cycle schedule: use --schedule steps, "
+            "or leave out --milestones"
         )
     if experiment.data == default.experiment.data:
         return found

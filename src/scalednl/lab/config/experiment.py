@@ -186,10 +186,14 @@ class Experiment:
 
     @cached_property
     def cell(self) -> str:
-        """Twelve letters that runs share when only their seeds make their results differ.
+        """Twelve letters that runs share when only their seeds make their results differ."""
+        return _letters(self.cell_values())
 
-        Left out are the seed, names, the paths of pretrained weights and of images, the order of
-        products, and options that this experiment does not use.
+    def cell_values(self) -> dict[str, Any]:
+        """What makes results differ, but for the seed.
+
+        Left out are names, the paths of pretrained weights and of images, the order of products,
+        and options that this experiment does not use.
         """
         values = self._identity()
         for name in ("recipe", "seed", "weights"):
@@ -220,7 +224,7 @@ class Experiment:
                 values["block"]["init"] = default_init(self.block.attention)
             elif not isinstance(self.block.init, str):
                 values["block"]["init"] = float(self.block.init)
-        return _letters(values)
+        return values
 
     def _identity(self) -> dict[str, Any]:
         """The plain values; images of the user's own count by their content, wherever they are."""

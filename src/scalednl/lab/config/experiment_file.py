@@ -53,14 +53,14 @@ def read_values(values: dict[str, Any], kind: "type[Experiment]") -> "Experiment
     used = _moved({name: value for name, value in values.items() if name not in unused})
     _declare(used)
     try:
-        given = _flat(used)
+        given = dotted(used)
         large = [n for n, v in given.items() if isinstance(v, int) and abs(v) >= 2**63]
         if large:
             raise ValueError(f"{large[0]} is too large")
         found = msgspec.convert(used, kind)
     except (CommandError, msgspec.MsgspecError, RecursionError) as error:
         raise ValueError(str(error)) from error
-    unknown = given.keys() - _flat(asdict(found)).keys()
+    unknown = given.keys() - dotted(asdict(found)).keys()
     if unknown:
         raise ValueError(f"{min(unknown)} is not an option of this version")
     return found
@@ -69,7 +69,7 @@ def read_values(values: dict[str, Any], kind: "type[Experiment]") -> "Experiment
 def used_options(experiment: "Experiment") -> dict[str, Any]:
     """All options by their dotted names, without those of data sets not in use."""
     unused = _unused(experiment.data)
-    return _flat({name: v for name, v in asdict(experiment).items() if name not in unused})
+    return dotted({name: v for name, v in asdict(experiment).items() if name not in unused})
 
 
 def _moved(values: dict[str, Any]) -> dict[str, Any]:
@@ -96,12 +96,12 @@ def _unused(data: str) -> list[str]:
     return [name for name in GENERATED if name != data] + ["folder"] * (not is_folder(data))
 
 
-def _flat(values: dict[str, Any]) -> dict[str, Any]:
+def dotted(values: dict[str, Any]) -> dict[str, Any]:
     """All options by their dotted names."""
     found: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, dict):
-            found |= {f"{name}.{inner}": part for inner, part in _flat(value).items()}
+            found |= {f"{name}.{inner}": part for inner, part in dotted(value).items()}
         else:
             found[name] = value
     return found

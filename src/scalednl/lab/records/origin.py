@@ -17,6 +17,8 @@ from scalednl.lab.allocator import Allocator, current_allocator
 KIND = {"family": "cpu family", "model": "model", "stepping": "stepping"}
 """What tells processors of one name apart, and its name in /proc/cpuinfo"""
 PACKAGES = ("torch", "numpy", "lightning-fabric")
+PROGRAMS = ("src", "benchmarks", "scripts")
+"""Folders of a checkout with code that makes results"""
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Origin:
     """UTC, to the second"""
     scalednl: str = ""
     commit: str | None = None
-    """The source folder's, with "-dirty" when it had changes; None when it is not a checkout"""
+    """The checkout's, with "-dirty" if its code had changes; None if it is not a checkout"""
     python: str = ""
     packages: dict[str, str] = field(default_factory=dict)
     machine: str = ""
@@ -75,15 +77,18 @@ def _versions() -> dict[str, str]:
 
 
 def _commit() -> str | None:
-    """The commit of the folder this package runs from, if that is a checkout of it."""
+    """The commit of the checkout this package runs from, if it runs from one.
+
+    It is marked as "-dirty" if code was changed since: the package, or programs that use it.
+    Records and pages beside it do not count.
+    """
     package = Path(__file__).parent
     try:
         # A checkout knows this very file; an installed copy inside another project does not.
         _git(package, "ls-files", "--error-unmatch", Path(__file__).name)
         commit = _git(package, "rev-parse", "--short=12", "HEAD")
-        # Of the code: records and pages beside it make no other program.
-        library = str(package.parents[1])
-        changed = _git(package, "status", "--porcelain", "--untracked-files=no", "--", library)
+        top = package.parents[3]
+        changed = _git(top, "status", "--porcelain", "--untracked-files=no", "--", *PROGRAMS)
     except (OSError, subprocess.SubprocessError):
         return None
     return f"{commit}-dirty" if changed else commit

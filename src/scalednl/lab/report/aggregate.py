@@ -1,12 +1,12 @@
 """The runs of one training together: means, spread, differences."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from scalednl.config import BlockConfig
 from scalednl.lab.config import Experiment
 from scalednl.lab.config.experiment import PRECISIONS
-from scalednl.lab.config.experiment_file import used_options
+from scalednl.lab.config.experiment_file import dotted
 from scalednl.lab.console import counted
 from scalednl.lab.paper.grids import OwnAttention
 from scalednl.lab.paper.scales import SCALES, Scale, scale_at
@@ -18,8 +18,6 @@ SOFTMAX = "softmax"
 """The attention that others are compared with"""
 MOST_OWN = 8
 """Attentions of users' own that stand in tables; runs of others are listed below them"""
-NO_DIFFERENCE = ("recipe", "seed", "weights", "block.order", "block.memory")
-"""Options in which runs of one training may differ"""
 CENTERS: dict[Center, str] = {"keys": "centred keys", "keys+mean": "centred keys plus the mean"}
 
 
@@ -134,22 +132,29 @@ def describe_block(experiment: Experiment) -> str:
     return ", ".join([*words, *dropout])
 
 
-def told_apart(experiments: Sequence[Experiment]) -> dict[str, str]:
-    """By cell, the options in which trainings differ whose blocks, data and length are alike."""
-    alike: dict[tuple[object, ...], list[Experiment]] = {}
+def shown_as(experiment: Experiment) -> tuple[object, ...]:
+    """What a row of a table shows of a training: data, network, blocks and length."""
+    one = experiment
+    return one.data_name, one.model, one.epochs, one.limit, one.precision, describe_block(one)
+
+
+def told_apart(
+    experiments: Sequence[Experiment], shown: Callable[[Experiment], object] = shown_as
+) -> dict[str, str]:
+    """By cell, the options in which trainings differ of which the same is shown."""
+    alike: dict[object, list[Experiment]] = {}
     for one in experiments:
-        where = one.data_name, one.model, one.epochs, one.limit, one.precision
-        alike.setdefault((*where, describe_block(one)), []).append(one)
+        alike.setdefault(shown(one), []).append(one)
     found = {}
     for group in alike.values():
-        options = [used_options(one) for one in group]
+        options = [dotted(one.cell_values()) for one in group]
         names = [
             name
             for name in dict.fromkeys(name for values in options for name in values)
-            if name not in NO_DIFFERENCE and len({str(values.get(name)) for values in options}) > 1
+            if len({str(values.get(name)) for values in options}) > 1
         ]
         for one, values in zip(group, options, strict=True):
-            words = [f"{name} {values[name]}" for name in names if name in values]
+            words = [f"{name} {values[name]}" for name in names if values.get(name) is not None]
             found[one.cell] = ", ".join(words)
     return found
 

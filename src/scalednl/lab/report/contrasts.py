@@ -34,6 +34,8 @@ class RowValues:
     diverged: int
     """Runs at these seeds that diverged; each counts as chance error"""
     margin: float
+    has_runs: bool
+    """Whether any of its trainings was begun"""
 
     @property
     def n(self) -> int:
@@ -57,16 +59,12 @@ class RowValues:
 def row_values(claim: Claim, scale: Scale, runs: Cells, scores: Scores) -> list[RowValues]:
     """The rows of a claim that exist at a scale; of "always" all, of others those with runs."""
     found: dict[tuple[str, ...], RowValues] = {}
-    has_runs = set()
     for terms, experiments in claim.at(scale):
         members = [runs.get(experiment.cell, ()) for experiment in experiments]
         key = tuple(experiment.cell for experiment in experiments)
         found.setdefault(key, _row(scale, terms, experiments, members, scores))
-        if any(members):
-            has_runs.add(key)
-    if claim.kind == "always" and has_runs:
-        return list(found.values())
-    return [row for key, row in found.items() if key in has_runs]
+    begun = [row for row in found.values() if row.has_runs]
+    return list(found.values()) if claim.kind == "always" and begun else begun
 
 
 def _row(
@@ -98,6 +96,7 @@ def _row(
         len(common) - len(first),
         sum(run.state == "diverged" and run.seed in seeds for run in every),
         rule.score_margin if is_score else rule.margins[experiments[0].data],
+        has_runs=bool(every),
     )
 
 

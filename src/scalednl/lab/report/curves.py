@@ -98,7 +98,7 @@ def other_curves(groups: Mapping[Place, Sequence[Sequence[RunRecord]]]) -> Itera
     for place, cells in groups.items():
         kinds: dict[str, list[Curve]] = {}
         trained = [(one, members) for members in cells if (one := members[0].experiment)]
-        apart = told_apart([one for one, _ in trained])
+        apart = told_apart([one for one, _ in trained], describe_block)
         for experiment, members in trained:
             words = [describe_block(experiment), apart[experiment.cell]]
             curve = _curve(experiment, members, name=", ".join(filter(None, words)))

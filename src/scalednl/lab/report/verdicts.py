@@ -148,12 +148,13 @@ def judge(claim: Claim, scale: Scale, runs: Cells, scores: Scores) -> Verdict | 
     if not rows or not claim.is_testable(scale):
         return None
     rule, possible = RULES[scale.name], len(claim.distinct_rows(scale))
+    begun = [row for row in rows if row.has_runs]
     often = claim.kind == "often"
     verdict = Verdict(
         *(claim.name, claim.says, claim.kind, claim.artefact, claim.quantity, scale.label),
         *(claim.is_primary, claim.is_ours, OPEN, ""),
         level=FIXED_LEVEL if often else rule.level(possible),
-        data=tuple(dict.fromkeys(row.data for row in rows)),
+        data=tuple(dict.fromkeys(row.data for row in begun)),
     )
     if often:
         return _often(verdict, rows)
@@ -163,7 +164,7 @@ def judge(claim: Claim, scale: Scale, runs: Cells, scores: Scores) -> Verdict | 
     # A row without spread cannot be pooled, and leaving it out would hide what it says.
     flat = [row for row in described if row.n and row.p is None]
     if flat or not usable:
-        first = (flat or described)[0]
+        first = (flat or [row for row in described if row.has_runs])[0]
         where = f" ({first.data}, {first.network})" if len(rows) > 1 else ""
         return replace(verdict, why=first.why + where)
     return _joined(claim, verdict, usable, possible)

@@ -152,7 +152,7 @@ def _resume(trainer: Trainer, folder: RunFolder, setup: RunSetup, display: Displ
     _compare(folder, setup, display)
     trainer.restore(checkpoint)
     step, steps = trainer.state.step, len(trainer.batches)
-    where = "its test" if step == steps else f"step {step + 1} of {steps}"
+    where = f"step {step + 1} of {steps}" if step < steps else "its end"
     display.say(f"{folder.path}: resuming at epoch {trainer.state.epoch + 1}, {where}")
     return True
 
