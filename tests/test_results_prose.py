@@ -15,7 +15,9 @@ from scalednl.lab.paper.evidence import evidence_lines
 from scalednl.lab.paper.grids import paper_setting
 from scalednl.lab.paper.scales import PaperSetting
 from scalednl.lab.records.attention import read_attention
-from scalednl.lab.records.runs import Cells, by_cell, find_runs, read_run
+from scalednl.lab.records.runs import Cells, RunRecord, by_cell, find_runs, read_run
+from scalednl.lab.stats import contrast
+from scalednl.models.published import FOLDER as WEIGHTS
 from scripts.capacity_section import by_cell as capacity_cells
 from scripts.capacity_section import held_table
 from scripts.generated import generated_runs
@@ -24,6 +26,7 @@ from scripts.results import PAGES
 
 RECORDED = sorted(RUNS.iterdir()) if RUNS.is_dir() else []
 WITH_ATTENTION = [path for path in RECORDED if (path / "attention").is_dir()]
+LINE_8 = "cifar100-preresnet32-{}-short-norm_init-0.0-allx12-wd0.0001-"
 LINE_1 = [
     path
     for path in WITH_ATTENTION
@@ -41,6 +44,28 @@ def errors_of(setting: PaperSetting, runs: Cells) -> list[float]:
     experiment = SCALE.experiment(setting)
     members = [] if experiment is None else runs.get(experiment.cell, ())
     return [value for run in members if run.counts and (value := run.last_error) is not None]
+
+
+def started(name: str) -> dict[int, RunRecord]:
+    """By seed, the runs whose folder is called `name` and a seed."""
+    found = [read_run(path) for path in RUNS.glob(f"{name}seed*")]
+    return {
+        run.seed: run for run in sorted(found, key=lambda run: run.name) if run.seed is not None
+    }
+
+
+def last_errors(runs: dict[int, RunRecord]) -> dict[int, float]:
+    """Test errors by seed."""
+    return {seed: run.last_error or 0.0 for seed, run in runs.items()}
+
+
+def interval(first: dict[int, float], second: dict[int, float], unit: str = "") -> str:
+    """First - second, seed by seed, as the page writes it in a sentence."""
+    found = contrast([first[seed] - second[seed] for seed in first])
+    assert found.low is not None
+    assert found.high is not None
+    low, high = (f"{value:.2f}".replace("-", "−") for value in (found.low, found.high))
+    return f"{found.mean:.2f}{unit} [{low}, {high}]"
 
 
 def test_blocks_are_no_gain_at_this_size() -> None:
@@ -111,16 +136,57 @@ def test_what_the_page_says_of_training_errors() -> None:
 
 def test_what_the_pages_say_of_line_8() -> None:
     """Scaled blocks have the lower test and training error in every seed of CIFAR-100."""
-    cells = by_cell(find_runs([RUNS]))
-    softmax, scaled = (
-        [run for runs in cells.values() for run in runs if run.name.startswith(name)]
-        for name in ("cifar100-preresnet32-softmax-short", "cifar100-preresnet32-scaled-short")
-    )
-    pairs = [(a, b) for a in softmax for b in scaled if a.seed == b.seed]
-    assert len(pairs) == 4, "change README.md and docs/results.md"
-    for worse, better in pairs:
+    softmax, scaled = (started(LINE_8.format(name)) for name in ("softmax", "scaled"))
+    assert softmax.keys() == scaled.keys() == set(range(4)), "change README.md and docs/results.md"
+    gaps: list[list[float]] = []
+    for seed, worse in softmax.items():
+        better = scaled[seed]
         assert (worse.last_error or 0) > (better.last_error or 100)
-        assert worse.epochs[-1].train_error_pct > better.epochs[-1].train_error_pct
+        pairs = zip(worse.epochs, better.epochs, strict=True)
+        gaps.append([a.train_error_pct - b.train_error_pct for a, b in pairs])
+    assert min(gap[-1] for gap in gaps) > 0
+    gap = np.mean(gaps, axis=0)
+    page = words_of("results")
+    assert f"it is {gap[4]:.1f} points at epoch 5 and {gap[-1]:.1f} at epoch 12" in page
+    times = [softmax[seed].epochs[-1].seconds / scaled[seed].epochs[-1].seconds for seed in softmax]
+    assert f"took {min(times):.2f} to {max(times):.2f} times as long" in page
+
+
+def test_what_the_page_says_in_short() -> None:
+    """Means and intervals of softmax against scaled, and of scaled against position alone."""
+    page = words_of("results")
+    softmax, scaled = (last_errors(started(LINE_8.format(name))) for name in ("softmax", "scaled"))
+    ends = [f"{fmean(errors.values()):.2f} %" for errors in (scaled, softmax)]
+    assert f"scaled blocks end at {ends[0]} and softmax blocks at {ends[1]}" in page
+    assert f"{interval(softmax, scaled, ' points')} apart" in page
+    names = "softmax-short", "scaled-short", "plain-short-position-only"
+    small = [f"cifar10-preresnet20-{name}-10000x10-" for name in names]
+    softmax, scaled, alone = (last_errors(started(name)) for name in small)
+    assert f"CIFAR-10 the difference is {interval(softmax, scaled)}. Both" in page
+    assert f"scaled blocks by {interval(scaled, alone, ' points')}." in page
+    for words in ("", "init-0.01-"), ("init-he-", ""):
+        one, other = (
+            last_errors(started(f"cifar10-preresnet20-{name}-short-heads-1-{init}10000x10-"))
+            for name, init in zip(("softmax", "scaled"), words, strict=True)
+        )
+        assert [one[seed] > other[seed] for seed in range(6)] == [True] * 6
+    usual, directions = (
+        last_errors(started(f"cifar10-preresnet20-softmax-short-{view}heads-1-10000x10-"))
+        for view in ("", "view-direction-")
+    )
+    lower = fmean(usual[seed] - directions[seed] for seed in range(6))
+    assert f"their error is {lower:.2f} points lower" in page
+
+
+def test_what_the_page_says_of_published_networks() -> None:
+    """Errors of the networks of CIFAR-10 that come with the package."""
+    errors = [
+        f"{read_run(WEIGHTS / f'cifar10-preresnet20-{name}').last_error:.2f} %"
+        for name in ("plain", "softmax", "scaled")
+    ]
+    page = words_of("results")
+    assert f"{errors[0]} without blocks (and without the encoding), {errors[1]} with" in page
+    assert f"{errors[1]} with softmax and {errors[2]} with scaled blocks" in page
 
 
 def test_what_the_page_says_of_attention() -> None:
