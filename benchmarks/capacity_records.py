@@ -123,18 +123,28 @@ def write_run(folder: Path, run: CapacityRun) -> None:
     write_record(record_path(folder, run.cell), run)
 
 
-def expected_error_pct(keys: int, pairs: int, width: int, readout: Readout) -> float:
-    """The error of linear attention of `width` channels, by theory.
+def expected_error_pct(
+    keys: int, pairs: int, width: int, readout: Readout, heads: int = 1
+) -> float:
+    """The error of linear attention of `width` channels in all heads together, by theory.
 
     A linear classifier sees M_cc v_c + sum_j M_cj v_j: the cue's own value, and those of the other
-    pairs. M = theta^T phi over all V keys has rank d. With ones on its diagonal its sum of squares
-    is then at least V^2 / d, and the mean square beside the diagonal at least
-    (V - d) / (d (V - 1)). Values are +1 or -1, so the K - 1 other pairs add noise of K - 1 times
-    that variance, taken as Gaussian.
+    pairs. M = theta^T phi over all V keys has rank d, in however many heads. With ones on its
+    diagonal its sum of squares is then at least V^2 / d, and the mean square beside the diagonal at
+    least (V - d) / (d (V - 1)). Values are +1 or -1, so the K - 1 other pairs add noise of K - 1
+    times that variance, taken as Gaussian.
 
     A hidden layer can use that g carries the key a second time, and compare it with the cue: the
-    same factor once more. That is an estimate and no bound.
+    same factor once more. A head has d / heads channels for each of the two, and the sum over heads
+    averages their noise. That is an estimate and no bound.
     """
-    square = max(0, keys - width) / (width * (keys - 1))
-    variance = (pairs - 1) * (square if readout == "linear" else square**2)
+    square = _mean_square(keys, width)
+    if readout == "hidden":
+        square = _mean_square(keys, width / heads) ** 2 / heads
+    variance = (pairs - 1) * square
     return 50 * math.erfc(1 / math.sqrt(2 * variance)) if variance else 0.0
+
+
+def _mean_square(keys: int, rank: float) -> float:
+    """The least mean square beside the diagonal of ones."""
+    return max(0.0, keys - rank) / (rank * (keys - 1))

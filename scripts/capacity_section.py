@@ -57,7 +57,10 @@ def held_section(folder: Path = FOLDER) -> str:
     """How many pairs each attention holds, by width."""
     plan = read_plan(folder)
     errors = by_cell(read_runs(folder, plan))
-    words = f"Largest number of pairs per map with a mean error of at most {HELD_PCT:g} %:"
+    words = (
+        "Largest number of pairs per map with a mean error of at most "
+        f"{HELD_PCT:g} %, one head of d channels:"
+    )
     return f"{words}\n\n{held_table(plan, errors)}" if errors else "No run has finished yet."
 
 
@@ -75,15 +78,16 @@ def heads_section(folder: Path = FOLDER, more: Path = HEADS) -> str:
             key = cell.readout, cell.width, cell.pairs, cell.heads
             found.setdefault(key, []).append(run.error_pct)
     counts = (1, *plan.heads)
-    rows = [
-        [
-            *(READOUTS[readout], str(width), str(pairs)),
-            *(spread_of(found.get((readout, width, pairs, heads), [])) for heads in counts),
+    rows = []
+    for readout, width, pairs in product(plan.readouts, plan.widths, plan.pairs):
+        cells = [spread_of(found.get((readout, width, pairs, heads), [])) for heads in counts]
+        theory = [
+            f"{expected_error_pct(plan.task.keys, pairs, width, readout, heads):.1f}"
+            for heads in counts
         ]
-        for readout, width, pairs in product(plan.readouts, plan.widths, plan.pairs)
-    ]
-    head = ["behind the block", "d", "K", *(counted(heads, "head") for heads in counts)]
-    return markdown_table(head, rows)
+        rows.append([READOUTS[readout], str(width), str(pairs), *cells, ", ".join(theory)])
+    names = [counted(heads, "head") for heads in counts]
+    return markdown_table(["behind the block", "d", "K", *names, "by theory"], rows)
 
 
 def capacity_figure(folder: Path = FOLDER) -> str | None:

@@ -9,7 +9,13 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.capacity_records import FOLDER as CAPACITY
-from benchmarks.capacity_records import expected_error_pct, read_plan, read_runs
+from benchmarks.capacity_records import (
+    HEADS,
+    Readout,
+    expected_error_pct,
+    read_plan,
+    read_runs,
+)
 from scalednl.lab.paper.claims import claims
 from scalednl.lab.paper.evidence import evidence_lines
 from scalednl.lab.paper.grids import paper_setting
@@ -311,6 +317,32 @@ def test_what_the_pages_say_of_capacity() -> None:
         *([f"2 | 8 | {most} | {most}"] * 2),
     ]
     assert f"480 runs of {fmean(run.seconds for run in runs):.1f} s of processor time" in page
+
+
+def test_what_the_page_says_of_heads() -> None:
+    """Nothing behind a linear classifier; behind a hidden layer about what theory expects."""
+    one, more = read_plan(CAPACITY), read_plan(HEADS)
+    errors: dict[tuple[Readout, int, int, int], list[float]] = {}
+    for run in (*read_runs(CAPACITY, one), *read_runs(HEADS, more)):
+        cell = run.cell
+        if cell.attention == "scaled" and cell.seed in more.seeds:
+            key = cell.readout, cell.width, cell.pairs, cell.heads
+            errors.setdefault(key, []).append(run.error_pct)
+    spread, beyond = [], []
+    for width, pairs in product(more.widths, more.pairs):
+        by_heads = {
+            readout: [fmean(errors[readout, width, pairs, heads]) for heads in (1, *more.heads)]
+            for readout in more.readouts
+        }
+        spread.append(max(by_heads["linear"]) - min(by_heads["linear"]))
+        for heads, error in zip((1, *more.heads), by_heads["hidden"], strict=True):
+            theory = expected_error_pct(more.task.keys, pairs, width, "hidden", heads)
+            beyond.append(error - theory)
+    page = words_of("capacity")
+    assert f"the means of a row differ by at most {max(spread):.1f} points" in page
+    said = f"between {-min(beyond):.1f} points too high and {max(beyond):.1f} too low"
+    assert said in page
+    assert f"{len(read_runs(HEADS, more))} runs" in page
 
 
 def test_what_the_pages_say_of_pairs() -> None:

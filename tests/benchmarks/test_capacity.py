@@ -11,6 +11,7 @@ import torch
 from benchmarks import capacity
 from benchmarks.capacity_records import (
     FOLDER,
+    HEADS,
     Attention,
     CapacityPlan,
     CapacityRun,
@@ -25,7 +26,13 @@ from benchmarks.capacity_records import (
 )
 from scalednl.errors import CommandError, UsageError
 from scalednl.lab.records.typed_json import write_record
-from scripts.capacity_section import FIGURE, capacity_figure, capacity_section, held_section
+from scripts.capacity_section import (
+    FIGURE,
+    capacity_figure,
+    capacity_section,
+    heads_section,
+    held_section,
+)
 
 TASK = Task(keys=5, side=3, channels=8, batch=16, steps=4, test_maps=30)
 PLAN = CapacityPlan(TASK, ("linear", "hidden"), ("softmax", "centred"), (2, 4), (2,), (0, 1))
@@ -59,6 +66,8 @@ def test_the_network_has_what_the_cell_says(attention: Attention) -> None:
     """One head of the given width, keys centred or not, and a readout with or without a layer."""
     network = capacity.RecallNetwork(TASK, Cell("linear", attention, 2, 3, 0))
     assert (network.block.heads, network.block.embed_channels) == (1, 3)
+    cut = capacity.RecallNetwork(TASK, Cell("linear", attention, 2, 4, 0, heads=2))
+    assert (cut.block.heads, cut.block.embed_channels) == (2, 4)
     assert network.block.attention == ("softmax" if attention == "softmax" else "scaled")
     assert network.block.center == ("keys" if attention == "centred" else None)
     assert len(network.classifier) == 1
@@ -127,6 +136,12 @@ def test_what_theory_expects() -> None:
         assert by_pairs == sorted(by_pairs)
         assert by_width == sorted(by_width, reverse=True)
     assert expected_error_pct(32, 8, 4, "hidden") < expected_error_pct(32, 8, 4, "linear") < 50
+    linear, hidden = (
+        [expected_error_pct(32, 8, 8, readout, heads) for heads in (1, 2, 4)]
+        for readout in get_args(Readout)
+    )
+    assert linear[0] == linear[1] == linear[2]
+    assert hidden[0] < hidden[1] < hidden[2]
 
 
 def test_the_section(folder: Path) -> None:
@@ -151,12 +166,35 @@ def test_the_section(folder: Path) -> None:
     assert len(re.findall(r"d = 2, ", figure)) == 2
 
 
-def test_the_declared_plan() -> None:
-    """All records belong to it, and the figure is the one drawn from them."""
-    plan = read_plan(FOLDER)
-    runs = read_runs(FOLDER, plan)
-    assert len(list((FOLDER / "runs").glob("*"))) == len(runs)
+def test_heads_stand_beside_one_head(folder: Path, tmp_path: Path) -> None:
+    """The same seeds of both plans, and the theory of each number of heads."""
+    more = tmp_path / "more"
+    seeds, heads = (1,), (2,)
+    plan = replace(PLAN, attentions=("scaled",), pairs=(4,), seeds=seeds, heads=heads)
+    write_record(folder / "plan.json", replace(PLAN, attentions=("scaled",)))
+    more.mkdir()
+    write_record(more / "plan.json", plan)
+    assert heads_section(folder, more) == "No run has finished yet."
+    for where, cells in (folder, replace(PLAN, attentions=("scaled",))), (more, plan):
+        for cell in cells.cells():
+            error = 10.0 * cell.heads + cell.seed
+            write_run(where, CapacityRun(cell, TASK, error, 0.1, 2.0))
+    theory = ", ".join(f"{expected_error_pct(5, 4, 2, 'hidden', heads):.1f}" for heads in (1, 2))
+    row = f"| hidden layer | 2 | 4 | 11.00 (n=1) | 21.00 (n=1) | {theory} |"
+    assert row in heads_section(folder, more)
+
+
+@pytest.mark.parametrize("folder", [FOLDER, HEADS], ids=["one head", "heads"])
+def test_a_declared_plan(folder: Path) -> None:
+    """All records belong to it, and name their commit."""
+    plan = read_plan(folder)
+    runs = read_runs(folder, plan)
+    assert len(list((folder / "runs").glob("*"))) == len(runs)
     assert all(run.origin.commit for run in runs)
-    assert all(record_path(FOLDER, run.cell).is_file() for run in runs)
+    assert all(record_path(folder, run.cell).is_file() for run in runs)
+
+
+def test_the_figure() -> None:
+    """It is the one drawn from the records."""
     drawn, stored = capacity_figure(), FOLDER / FIGURE
     assert (stored.read_text(encoding="utf-8") if stored.is_file() else None) == drawn
