@@ -47,9 +47,9 @@ network for small pictures, and not meant for decisions about people or safety.
 - It knows the {classes} classes below and puts every picture into one of them.
 - {worst}
 - It was trained with pictures of {height} x {width} pixels. On other sizes errors rise
-  (docs/results.md of the project has figures for smaller trainings).
+  (docs/masks-and-keys.md of the project has figures for smaller trainings).
 - It is a single run. A difference between two published networks says nothing about their blocks:
-  docs/results.md compares blocks over several seeds, in trainings of its own.
+  docs/results.md of the project compares blocks over several seeds.
 - Neither robustness nor bias was measured.
 
 ## Training
@@ -158,11 +158,19 @@ def recipe_rows(experiment: Experiment) -> list[list[str]]:
     known = recipes().get(experiment.recipe)
     if known is None:
         return [["recipe", experiment.recipe]]
-    changed = shlex.join(changed_options(replace(experiment, seed=known.seed), known))
+    changed = changed_from_recipe(experiment)
     return [
         ["recipe", f"{experiment.recipe}: {describe(known)}"],
         *([["options that differ from the recipe", changed]] if changed else []),
     ]
+
+
+def changed_from_recipe(experiment: Experiment) -> str:
+    """The options that differ from the recipe, but for the seed."""
+    known = recipes().get(experiment.recipe)
+    if known is None:
+        return ""
+    return shlex.join(changed_options(replace(experiment, seed=known.seed), known))
 
 
 def _threads(setup: RunSetup) -> str:

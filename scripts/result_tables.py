@@ -18,14 +18,16 @@ from scalednl.lab.report.formatting import (
     claim_groups,
     data_words,
     interval,
-    needed,
     network_words,
+    optional,
     place,
     plain,
     printed,
 )
 from scalednl.lab.report.markdown import markdown_table
+from scalednl.lab.report.settling import Enough
 from scalednl.lab.report.verdicts import Verdict
+from scalednl.lab.stats import MOST_SEEDS
 
 LITE = Path(__file__).parents[1] / "results" / "lite"
 RUNS = LITE / "runs"
@@ -40,9 +42,10 @@ FIRST_ROWS = (
     ("cifar100", "preresnet32"),
 )
 """Data sets and networks of the README's table, in the paper's terms"""
+SETTLING = ("more seeds, if the mean stays", "more seeds, to detect the margin")
 FIRST_COLUMNS: dict[str, dict[str, Any]] = {
     "no blocks": {"attention": "plain"},
-    "no blocks, position encoding": {"attention": "plain", "position": True},
+    "no blocks, but their position encoding": {"attention": "plain", "position": True},
     "3 softmax blocks, 4 heads": {"attention": "softmax", "heads": 4},
     "3 scaled blocks, 4 heads": {"attention": "scaled", "heads": 4},
 }
@@ -145,31 +148,57 @@ def decided_list(verdicts: Sequence[Verdict]) -> str:
     return "\n".join([f"{len(verdicts)} claims: {counts}.", "", *decided]).rstrip()
 
 
-def verdict_lists(verdicts: Sequence[Verdict]) -> str:
-    """A list per group of claims, with what each verdict rests on and what would settle it."""
+def verdict_tables(verdicts: Sequence[Verdict]) -> str:
+    """A table per group of claims, with what each verdict rests on and what would settle it."""
+    head = ["claim", "difference", "p", "level", "seeds", "verdict", *SETTLING]
     parts = []
     for title, group in claim_groups(verdicts):
-        lines = [
-            " ".join(map(_sentence, (_answered(item), item.why, needed(item)))).rstrip()
+        rows = [
+            [
+                f"{item.says} ({place(item)})",
+                *(_difference(item), _p_words(item), f"{item.level:g}", item.seeds),
+                item.answer if item.answer == OPEN else f"**{item.answer}**",
+                *_settling(item),
+            ]
             for item in group
         ]
-        parts.append("\n".join([f"### {title}", "", *lines]))
+        parts.append(f"### {title}\n\n{markdown_table(head, rows)}")
     return "\n\n".join(parts) or "No run has finished yet."
 
 
-def _sentence(text: str) -> str:
-    """Text as a sentence: a full stop, and a capital unless it begins with a symbol."""
-    first = text[:1] if text.startswith("p =") else text[:1].upper()
-    return f"{first}{text[1:].rstrip('.')}." if text else ""
+def _difference(item: Verdict) -> str:
+    if item.mean is None:
+        return item.why
+    return f"{bound(item.mean, item.quantity)} {interval(item, item.quantity)}".rstrip()
+
+
+def _p_words(item: Verdict) -> str:
+    """P of a claim, and corrected for the number of main claims."""
+    if item.p_corrected is None:
+        return optional(item.p)
+    return f"{optional(item.p)}, corrected {optional(item.p_corrected)}"
+
+
+def _settling(item: Verdict) -> list[str]:
+    """More seeds, with hours, if the mean stays and to detect the margin."""
+    more = item.more
+    return ["", ""] if more is None else [_enough(more.if_mean_stays), _enough(more.for_margin)]
+
+
+def _enough(found: Enough | None) -> str:
+    """A number of seeds and hours; a star where they are more than were declared."""
+    if found is None:
+        return ""
+    if found.more is None or found.hours is None:
+        return f"over {MOST_SEEDS:,}"
+    hours = f"{found.hours:.0f} h" if found.hours < 48 else f"{found.hours / 24:.0f} days"
+    return f"{found.more}{'' if found.within_looks else '*'} ({hours})"
 
 
 def _answered(item: Verdict) -> str:
     """The answer, the claim, and the difference with its place, if one was judged."""
     words = f"- **{item.answer}**: {item.says}"
-    if item.mean is None:
-        return words
-    numbers = f"{bound(item.mean, item.quantity)} {interval(item, item.quantity)}".rstrip()
-    return f"{words}: {numbers}, n = {item.n}, {place(item)}"
+    return words if item.mean is None else f"{words}: {_difference(item)}, {place(item)}"
 
 
 def error_tables() -> str:

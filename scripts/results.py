@@ -56,7 +56,7 @@ from scripts.result_tables import (
     first_table,
     lines_table,
     runs_table,
-    verdict_lists,
+    verdict_tables,
 )
 from scripts.two_stages import TINY, two_stages_table
 from scripts.weights import RECORDS, weights_table
@@ -148,13 +148,12 @@ def _result_parts() -> dict[str, str]:
     return {
         "decided": decided_list(verdicts),
         "lines": lines_table(),
-        "verdicts": verdict_lists(verdicts),
+        "verdicts": verdict_tables(verdicts),
         "tables": error_tables(),
         "runs": runs_table(),
         "softmax": softmax_table(),
         "blocks": blocks_table(),
         "attention": attention_section(),
-        "held": held_section(),
     }
 
 

@@ -24,7 +24,7 @@ from scalednl.lab.records.run import RunFolder
 from scalednl.lab.report.formatting import data_words, percent
 from scalednl.lab.report.markdown import markdown_table
 from scalednl.models import published
-from scripts.model_card import card, published_run, what
+from scripts.model_card import card, changed_from_recipe, published_run, what
 
 RECORDS = ("config.json", "epochs.jsonl", "result.json", "predictions.npy")
 """What is published of a run beside its weights"""
@@ -118,14 +118,23 @@ def weights_table() -> str:
                 name,
                 f"{what(experiment)}",
                 f"{data_words(experiment.data)}, {found.setup.train_images:,} images",
-                f"{experiment.recipe}, {result.epochs} epochs",
+                f"{experiment.recipe} {changed_from_recipe(experiment)}".rstrip(),
+                str(result.epochs),
                 percent(result.test_error_pct.last),
                 short_bytes((folder / published.FILE).stat().st_size),
             ]
         )
     if not rows:
         return "This version comes with none."
-    head = ["name", "network", "trained on", "recipe", "test error, %", "size"]
+    head = [
+        "name",
+        "network",
+        "trained on",
+        "recipe and options",
+        "epochs",
+        "test error, %",
+        "size",
+    ]
     return markdown_table(head, rows)
 
 

@@ -24,8 +24,8 @@ from scalednl.lab.records.attention import read_attention
 from scalednl.lab.records.runs import Cells, RunRecord, by_cell, find_runs, read_run
 from scalednl.lab.stats import contrast
 from scalednl.models.published import FOLDER as WEIGHTS
+from scripts.capacity_section import HELD_PCT
 from scripts.capacity_section import by_cell as capacity_cells
-from scripts.capacity_section import held_table
 from scripts.generated import generated_runs
 from scripts.result_tables import AGAIN, RUNS, SCALE
 from scripts.results import PAGES
@@ -153,7 +153,19 @@ def test_what_the_pages_say_of_line_8() -> None:
     assert min(gap[-1] for gap in gaps) > 0
     gap = np.mean(gaps, axis=0)
     page = words_of("results")
-    assert f"it is {gap[4]:.1f} points at epoch 5 and {gap[-1]:.1f} at epoch 12" in page
+    assert max(gap[:7]) < min(gap[7:])
+    said = f"until epoch 8 and then stays between {min(gap[7:]):.1f} and {max(gap[7:]):.1f} points"
+    assert said in page
+    tested = [
+        [
+            (a.test_error_pct or 0.0) - (b.test_error_pct or 0.0)
+            for a, b in zip(softmax[seed].epochs[-2:], scaled[seed].epochs[-2:], strict=True)
+        ]
+        for seed in softmax
+    ]
+    assert all(before > after for before, after in tested)
+    before, after = np.mean(tested, axis=0)
+    assert f"from {before:.2f} to {after:.2f} points on average" in page
     times = [softmax[seed].epochs[-1].seconds / scaled[seed].epochs[-1].seconds for seed in softmax]
     assert f"took {min(times):.2f} to {max(times):.2f} times as long" in page
 
@@ -168,20 +180,24 @@ def test_what_the_page_says_in_short() -> None:
     names = "softmax-short", "scaled-short", "plain-short-position-only"
     small = [f"cifar10-preresnet20-{name}-10000x10-" for name in names]
     softmax, scaled, alone = (last_errors(started(name)) for name in small)
-    assert f"CIFAR-10 the difference is {interval(softmax, scaled)}. Both" in page
-    assert f"scaled blocks by {interval(scaled, alone, ' points')}." in page
-    for words in ("", "init-0.01-"), ("init-he-", ""):
-        one, other = (
-            last_errors(started(f"cifar10-preresnet20-{name}-short-heads-1-{init}10000x10-"))
-            for name, init in zip(("softmax", "scaled"), words, strict=True)
+    assert f"CIFAR-10 the difference is {interval(softmax, scaled)}. Pooled" in page
+    assert f"scaled blocks by {interval(scaled, alone, ' points')};" in page
+    usual, he, directions, scaled = (
+        last_errors(started(f"cifar10-preresnet20-{what}-10000x10-"))
+        for what in (
+            "softmax-short-heads-1",
+            "softmax-short-heads-1-init-he",
+            "softmax-short-view-direction-heads-1",
+            "scaled-short-heads-1-init-0.01",
         )
-        assert [one[seed] > other[seed] for seed in range(6)] == [True] * 6
-    usual, directions = (
-        last_errors(started(f"cifar10-preresnet20-softmax-short-{view}heads-1-10000x10-"))
-        for view in ("", "view-direction-")
     )
-    lower = fmean(usual[seed] - directions[seed] for seed in range(6))
-    assert f"their error is {lower:.2f} points lower" in page
+    assert f"scaled blocks are {interval(usual, scaled, ' points')} lower, in six of six" in page
+    assert all(usual[seed] > scaled[seed] for seed in range(6))
+    assert all(he[seed] > usual[seed] for seed in range(6))
+    others = {seed: error for seed, error in he.items() if seed != 0}
+    said = f"by {interval(he, usual, ' points')} and without one outlying run by "
+    assert f"{said}{interval(others, usual)};" in page
+    assert f"without magnitudes are {interval(usual, directions, ' points better')}, not" in page
 
 
 def test_what_the_page_says_of_published_networks() -> None:
@@ -308,14 +324,14 @@ def test_what_the_pages_say_of_capacity() -> None:
     low, high = ({k: f"{f(v):+.1f}" for k, v in moves.items()} for f in (min, max))
     said = f"by {low['linear']} to {high['linear']} points behind a linear classifier, and by "
     assert f"{said}{low['hidden']} to {high['hidden']} behind a hidden layer" in page
-    held = [line.split(" | ")[2:] for line in held_table(plan, capacity_cells(runs)).splitlines()]
-    most = "16 or more"
-    assert [" | ".join(cells).removesuffix(" |") for cells in held[2:]] == [
-        *([" | ".join([most] * 4)]),
-        *(["2 | 2 | 4 | 8"] * 2),
-        *([" | ".join([most] * 4)]),
-        *([f"2 | 8 | {most} | {most}"] * 2),
-    ]
+    for readout, power in ("linear", 1), ("hidden", 2):
+        for width, pairs in product(plan.widths, plan.pairs):
+            error = errors[readout, "scaled", width, pairs]
+            # Fewer than two pairs were not tried.
+            if pairs <= max(2, width**power / 2):
+                assert error <= HELD_PCT
+            if pairs >= width**power and pairs > 2:
+                assert error > HELD_PCT
     assert f"480 runs of {fmean(run.seconds for run in runs):.1f} s of processor time" in page
 
 

@@ -71,7 +71,7 @@ def test_main_claims_are_corrected_for_their_number(tmp_path: Path) -> None:
     assert main.p is not None
     assert main.p_corrected == pytest.approx(family * main.p)
     assert main.answer == OPEN
-    assert "alone it would be 'holds', after correction for" in main.why
+    assert f"alone it would be 'holds', but corrected for {family} main claims p is " in main.why
     assert (other.answer, other.p_corrected) == (HOLDS, None)
     settled = settled_verdict(tmp_path, "scaled-beats-softmax")
     assert settled.more is not None

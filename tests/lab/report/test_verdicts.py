@@ -119,8 +119,9 @@ def test_generally_is_pooled_over_rows(tmp_path: Path) -> None:
     write_contrast(tmp_path, name, 1.0, 4, row=1)
     found = verdict_on(tmp_path, name)
     assert found.mean == pytest.approx(1.5)
-    assert (found.answer, found.n) == (HOLDS, 4)
+    assert (found.answer, found.n, found.seeds) == (HOLDS, 4, "6 and 4")
     assert [row.n for row in found.rows] == [6, 4]
+    assert ", 6 and 4 seeds on " in found.why
 
 
 def test_a_part_of_the_rows_is_named_as_one(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def _verdicts(items: Sequence[Verdict]) -> str:
         [
             *(item.says, item.scale, place(item)),
             "" if item.mean is None else bound(item.mean, item.quantity),
-            *(interval(item, item.quantity), str(item.n or "")),
+            *(interval(item, item.quantity), item.seeds),
             item.answer + (f" ({GENERATED})" if item.is_generated else ""),
             ". ".join(part for part in (item.why, needed(item)) if part),
         ]

@@ -110,6 +110,12 @@ class Verdict:
     """The data sets of its runs"""
 
     @property
+    def seeds(self) -> str:
+        """How many seeds are judged: "6", or "6 and 4" where rows differ."""
+        *others, last = [str(row.n) for row in self.rows if row.n] or [""]
+        return f"{', '.join(others)} and {last}" if {*others} - {last} else str(self.n or "")
+
+    @property
     def is_generated(self) -> bool:
         """Whether all its runs are of generated images, so that it is no answer about the paper."""
         return bool(self.data) and all(is_generated(name) for name in self.data)
@@ -231,7 +237,7 @@ def _why(verdict: Verdict, usable: int, possible: int) -> str:
     if verdict.kind == "always" and verdict.answer == OPEN and usable < possible:
         return f"{usable} of {possible} {PLACES} have enough seeds"
     places = f"{usable} of {possible}" if usable < possible else str(usable)
-    over = counted(verdict.n, "seed") + (f" on {places} {PLACES}" if possible > 1 else "")
+    over = f"{verdict.seeds} seeds" + (f" on {places} {PLACES}" if possible > 1 else "")
     judged = [row.sign_flip_p for row in verdict.rows if row.n]
     # Of no difference, in one row: nothing of the kind for a margin, or for several rows.
     has_signs = verdict.kind in ("better", "robust") and len(judged) == 1 and judged[0] is not None
@@ -306,7 +312,7 @@ def _with_correction(verdict: Verdict, ratio: float, adjusted: float, family: in
     if verdict.answer == OPEN or adjusted < 1:
         return verdict
     why = (
-        f"alone it would be '{verdict.answer}', after correction for {family} claims (p = {p:.2g}) "
-        f"it is open; {verdict.why}"
+        f"alone it would be '{verdict.answer}', but corrected for {family} main claims "
+        f"p is {p:.2g}; {verdict.why}"
     )
     return replace(verdict, answer=OPEN, why=why)
