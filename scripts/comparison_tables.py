@@ -9,7 +9,7 @@ from scalednl.lab.config import Experiment
 from scalednl.lab.paper.evidence import evidence_lines
 from scalednl.lab.paper.grids import paper_setting
 from scalednl.lab.records.runs import Cells
-from scalednl.lab.report.aggregate import describe_block
+from scalednl.lab.report.aggregate import describe_block, last_errors
 from scalednl.lab.report.formatting import data_words, difference_pieces, network_words
 from scalednl.lab.report.markdown import markdown_table
 from scalednl.lab.stats import contrast, paired
@@ -87,20 +87,12 @@ def _declared() -> list[Experiment]:
 
 def _compared(first: Experiment, second: Experiment, runs: Cells) -> list[str]:
     """First - second with its interval, and in how many seeds the second is lower; or nothing."""
-    differences = paired(*(_by_seed(one, runs) for one in (first, second)))
+    members = (runs.get(one.cell, ()) for one in (first, second))
+    differences = paired(*map(last_errors, members))
     if not differences:
         return []
     lower = f"{sum(value > 0 for value in differences)} of {len(differences)} seeds"
     return [" ".join(difference_pieces(contrast(differences))[:2]), lower]
-
-
-def _by_seed(experiment: Experiment, runs: Cells) -> dict[int, float]:
-    members = runs.get(experiment.cell, ())
-    return {
-        run.seed: run.last_error
-        for run in members
-        if run.counts and run.seed is not None and run.last_error is not None
-    }
 
 
 def _where(experiment: Experiment) -> str:

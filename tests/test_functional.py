@@ -194,10 +194,25 @@ def test_embeddings_of_two_dtypes_are_refused(attention: Attention) -> None:
     x = torch.randn(2, 8, 4, 4)
     with pytest.raises(ValueError, match=r"torch\.float32, torch\.float64, torch\.float32: cast"):
         nonlocal_attention(x, x.double(), x, attention=attention)
-    with pytest.raises(ValueError, match=r"theta, phi and g must have one dtype"):
+    with pytest.raises(
+        ValueError,
+        match=r"theta and phi must have one dtype, but have torch\.float32, torch\.float64",
+    ):
         attention_map(x, x.double(), attention=attention)
     with torch.autocast("cpu", torch.bfloat16):
         assert nonlocal_attention(x, x.bfloat16(), x, attention=attention).isfinite().all()
+        with pytest.raises(ValueError, match=r"float64, torch\.float32: cast them$"):
+            nonlocal_attention(x, x.double(), x, attention=attention)
+    with pytest.raises(ValueError, match=r"one device, but are on cpu, meta, cpu"):
+        nonlocal_attention(x, x.to("meta"), x, attention=attention)
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_embeddings_that_are_no_tensors_are_named() -> None:
+    """By their type."""
+    x = torch.randn(2, 8, 4, 4)
+    with pytest.raises(ValueError, match="embeddings are torch tensors, but one is a NoneType"):
+        nonlocal_attention(None, x, x)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("order", ["auto", "associative"])

@@ -17,9 +17,7 @@ from scripts.results import PAGES, collect, figures, lend_attention, parts
 from scripts.two_stages import two_stages_table
 from scripts.weights import RECORDS
 from tests.lab.training.builders import SETTINGS, small
-
-RECORDED = sorted(RUNS.iterdir()) if RUNS.is_dir() else []
-WITH_ATTENTION = [path for path in RECORDED if (path / "attention").is_dir()]
+from tests.recorded import RECORDED, WITH_ATTENTION
 
 
 @pytest.mark.parametrize("name", PAGES)

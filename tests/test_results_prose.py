@@ -22,6 +22,7 @@ from scalednl.lab.paper.grids import paper_setting
 from scalednl.lab.paper.scales import PaperSetting
 from scalednl.lab.records.attention import read_attention
 from scalednl.lab.records.runs import Cells, RunRecord, by_cell, find_runs, read_run
+from scalednl.lab.report.aggregate import last_errors
 from scalednl.lab.stats import contrast
 from scalednl.models.published import FOLDER as WEIGHTS
 from scripts.capacity_section import HELD_PCT
@@ -29,9 +30,8 @@ from scripts.capacity_section import by_cell as capacity_cells
 from scripts.generated import generated_runs
 from scripts.result_tables import AGAIN, RUNS, SCALE
 from scripts.results import PAGES
+from tests.recorded import RECORDED, WITH_ATTENTION
 
-RECORDED = sorted(RUNS.iterdir()) if RUNS.is_dir() else []
-WITH_ATTENTION = [path for path in RECORDED if (path / "attention").is_dir()]
 LINE_8 = "cifar100-preresnet32-{}-short-norm_init-0.0-allx12-wd0.0001-"
 LINE_1 = [
     path
@@ -52,17 +52,15 @@ def errors_of(setting: PaperSetting, runs: Cells) -> list[float]:
     return [value for run in members if run.counts and (value := run.last_error) is not None]
 
 
-def started(name: str) -> dict[int, RunRecord]:
-    """By seed, the runs whose folder is called `name` and a seed."""
-    found = [read_run(path) for path in RUNS.glob(f"{name}seed*")]
-    return {
-        run.seed: run for run in sorted(found, key=lambda run: run.name) if run.seed is not None
-    }
+def started(name: str) -> list[RunRecord]:
+    """The runs whose folder is called `name` and a seed, in the order of their seeds."""
+    return [read_run(path) for path in sorted(RUNS.glob(f"{name}seed*"))]
 
 
-def last_errors(runs: dict[int, RunRecord]) -> dict[int, float]:
-    """Test errors by seed."""
-    return {seed: run.last_error or 0.0 for seed, run in runs.items()}
+def error_of(run: RunRecord) -> float:
+    """The test error of a run that has finished."""
+    assert run.last_error is not None
+    return run.last_error
 
 
 def interval(first: dict[int, float], second: dict[int, float], unit: str = "") -> str:
@@ -116,7 +114,7 @@ def test_what_the_page_says_of_single_runs() -> None:
     """Training errors follow test errors; without one run He's initialisation would be judged."""
     cells = by_cell(find_runs([RUNS]))
     small = [runs for runs in cells.values() if runs[0].setup.train_images == 10_000]
-    tested = [fmean(run.last_error or 0 for run in runs) for runs in small]
+    tested = [fmean(map(error_of, runs)) for runs in small]
     trained = [fmean(run.epochs[-1].train_error_pct for run in runs) for runs in small]
     assert stats.spearmanr(tested, trained).statistic > 0.9
     he = errors_of(paper_setting("cifar10", attention="softmax", init="he"), cells)
@@ -133,7 +131,7 @@ def test_what_the_page_says_of_training_errors() -> None:
         for runs in by_cell(find_runs([RUNS])).values()
         if runs[0].experiment is not None and runs[0].experiment.data == "cifar10"
     ]
-    tested = [fmean(run.last_error or 0.0 for run in runs) for runs in cells]
+    tested = [fmean(map(error_of, runs)) for runs in cells]
     trained = [fmean(run.epochs[-1].train_error_pct for run in runs) for runs in cells]
     said = f"{len(cells)} trainings on CIFAR-10 the rank correlation of the means is "
     said += f"{stats.spearmanr(tested, trained).statistic:.2f})"
@@ -143,11 +141,11 @@ def test_what_the_page_says_of_training_errors() -> None:
 def test_what_the_pages_say_of_line_8() -> None:
     """Scaled blocks have the lower test and training error in every seed of CIFAR-100."""
     softmax, scaled = (started(LINE_8.format(name)) for name in ("softmax", "scaled"))
-    assert softmax.keys() == scaled.keys() == set(range(4)), "change README.md and docs/results.md"
+    both = list(zip(softmax, scaled, strict=True))
+    assert [(a.seed, b.seed) for a, b in both] == [(seed, seed) for seed in range(4)]
     gaps: list[list[float]] = []
-    for seed, worse in softmax.items():
-        better = scaled[seed]
-        assert (worse.last_error or 0) > (better.last_error or 100)
+    for worse, better in both:
+        assert error_of(worse) > error_of(better)
         pairs = zip(worse.epochs, better.epochs, strict=True)
         gaps.append([a.train_error_pct - b.train_error_pct for a, b in pairs])
     assert min(gap[-1] for gap in gaps) > 0
@@ -159,14 +157,14 @@ def test_what_the_pages_say_of_line_8() -> None:
     tested = [
         [
             (a.test_error_pct or 0.0) - (b.test_error_pct or 0.0)
-            for a, b in zip(softmax[seed].epochs[-2:], scaled[seed].epochs[-2:], strict=True)
+            for a, b in zip(worse.epochs[-2:], better.epochs[-2:], strict=True)
         ]
-        for seed in softmax
+        for worse, better in both
     ]
     assert all(before > after for before, after in tested)
     before, after = np.mean(tested, axis=0)
     assert f"from {before:.2f} to {after:.2f} points on average" in page
-    times = [softmax[seed].epochs[-1].seconds / scaled[seed].epochs[-1].seconds for seed in softmax]
+    times = [slower.epochs[-1].seconds / faster.epochs[-1].seconds for slower, faster in both]
     assert f"took {min(times):.2f} to {max(times):.2f} times as long" in page
 
 
@@ -181,7 +179,7 @@ def test_what_the_page_says_in_short() -> None:
     small = [f"cifar10-preresnet20-{name}-10000x10-" for name in names]
     softmax, scaled, alone = (last_errors(started(name)) for name in small)
     assert f"CIFAR-10 the difference is {interval(softmax, scaled)}. Pooled" in page
-    assert f"scaled blocks by {interval(scaled, alone, ' points')};" in page
+    assert f"scaled blocks of 4 heads by {interval(scaled, alone, ' points')};" in page
     usual, he, directions, scaled = (
         last_errors(started(f"cifar10-preresnet20-{what}-10000x10-"))
         for what in (
@@ -278,7 +276,7 @@ def test_what_the_page_says_of_centred_keys() -> None:
     names = ("10000x10-seed", "center-keys-10000x10-seed")
     plain, centred = (
         {
-            run.seed: run.last_error or 0.0
+            run.seed: error_of(run)
             for runs in cells.values()
             for run in runs
             if run.name.startswith(f"cifar10-preresnet20-scaled-short-{name}")
@@ -397,7 +395,7 @@ def test_what_the_page_says_of_recall() -> None:
     errors, one_row = {}, {}
     for training, runs in generated_runs("recall"):
         key = training.recipe.removeprefix("recall-"), training.heads, training.embed_channels
-        errors[key] = [run.last_error or 0.0 for run in runs]
+        errors[key] = [error_of(run) for run in runs]
         records = [read_attention(run.path / "attention") for run in runs]
         known = [one.ablations for one in records if one is not None and one.ablations]
         one_row[key] = [one.error_pct["column_mean"] for one in known]

@@ -33,6 +33,12 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.replace(path)
         flush_folder(path.parent)
     finally:
+        remove(temporary)
+
+
+def remove(temporary: Path) -> None:
+    """Remove a file if it is there; a failure does not hide the error that came before."""
+    with suppress(OSError):
         temporary.unlink(missing_ok=True)
 
 
@@ -51,6 +57,14 @@ def writing_to(
         else:
             problem = f"{place} cannot be written ({error.strerror or error}):"
         raise kind(f"{problem} {advice}") from error
+
+
+def check_target(path: Path) -> None:
+    """Raise a ValueError unless a file can have this place."""
+    if not path.parent.is_dir():
+        raise ValueError(f"{path.parent} is not a folder: make it first")
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder: name a file")
 
 
 def write_text(path: Path, text: str) -> None:

@@ -51,6 +51,9 @@ def open_tensors(path: Path, device: str | torch.device = "cpu") -> Iterator[Any
 
 def save_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str]) -> None:
     """Write tensors of any layout and device to a file that `safetensors` reads."""
+    for name, tensor in tensors.items():
+        if tensor.dtype not in NAMES:
+            raise ValueError(f"{name} is {tensor.dtype}, which cannot be saved")
     # Widest elements first: every tensor then begins at a multiple of its element size.
     names = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
     header: dict[str, object] = {"__metadata__": metadata}

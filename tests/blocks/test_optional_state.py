@@ -141,6 +141,17 @@ def test_half_precision_keeps_the_count() -> None:
         assert_close(half(x.half()).double(), truth, 0.02)
 
 
+@pytest.mark.parametrize("assign", [False, True])
+def test_a_whole_number_of_older_files_becomes_a_mean(assign: bool) -> None:
+    """Steps of a tenth of the way would be rounded away in an integer."""
+    block = scalednl.NonLocal2d(6, heads=2, reference_pixels="running")
+    older = {**block.state_dict(), "running_pixels": torch.tensor(16)}
+    block.load_state_dict(older, assign=assign)
+    for _ in range(100):
+        block(torch.randn(2, 6, 5, 5))
+    assert _seen(block) == pytest.approx(25, abs=0.01)
+
+
 def test_a_count_moves_between_blocks_that_have_one() -> None:
     """It is in the state_dict; without one given a block keeps its own, and no loss is silent."""
     block, other = _running(), _running()

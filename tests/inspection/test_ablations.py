@@ -106,6 +106,42 @@ def test_a_padded_image_is_ablated_as_if_alone(attention: Any, ablation: Ablatio
     assert (other - ablate(block, x, ablation)).norm() > 1e-3 * x.norm()
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("ablation", [*MAP_ABLATIONS, *VIEW_ABLATIONS])
+def test_autocast_ablates_with_masks(ablation: Ablation) -> None:
+    """In float32 but for the block's own products."""
+    block = randomise(scalednl.NonLocal2d(8, heads=2)).eval()
+    x, mask = torch.randn(2, 8, 4, 4), torch.ones(2, 4, 4, dtype=torch.bool)
+    mask[1, 2:] = False
+    truth = ablate(block, x, ablation, mask=mask)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = ablate(block, x, ablation, mask=mask)
+    assert_close(found.float(), truth, 0.05)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("attention", ATTENTIONS)
+@pytest.mark.parametrize("ablation", [*MAP_ABLATIONS, *VIEW_ABLATIONS])
+def test_an_empty_batch_is_ablated(attention: Any, ablation: Ablation) -> None:
+    """To an empty batch, with a mask and without."""
+    block, x = scalednl.NonLocal2d(8, attention=attention).eval(), torch.randn(0, 8, 4, 4)
+    for mask in (None, torch.ones(0, 4, 4, dtype=torch.bool)):
+        assert ablate(block, x, ablation, mask=mask).shape == x.shape
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_what_the_block_refuses_is_refused() -> None:
+    """And names of ablations that are none."""
+    block, x = scalednl.NonLocal2d(8).eval(), torch.randn(2, 8, 4, 4)
+    with pytest.raises(ValueError, match=r"ablation='colum_mean' is unknown.*column_mean"):
+        ablate(block, x, "colum_mean")  # type: ignore[arg-type]
+    mask = torch.ones(2, 3, 3, dtype=torch.bool)
+    with pytest.raises(ValueError, match="key_mask belongs to keys"):
+        ablate(block, x, "pair", key_mask=mask)
+    with pytest.raises(ValueError, match=r"mask must be \(batch, \*space\)"):
+        ablate(block, x, "pair", mask=mask)
+
+
 class Averaged(nn.Module):
     """A block whose keys are another map, then the mean over pixels, called by argument names."""
 

@@ -135,6 +135,8 @@ def test_saving_is_all_or_nothing(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["net.safetensors"]
     with pytest.raises(ValueError, match="nowhere is not a folder"):
         save_model(create_model("preresnet8", 5), tmp_path / "nowhere" / "net.safetensors")
+    with pytest.raises(ValueError, match="is a folder: name a file"):
+        save_model(create_model("preresnet8", 5), tmp_path)
 
 
 def test_a_network_that_was_changed_is_not_saved(tmp_path: Path) -> None:
@@ -170,6 +172,31 @@ def _with_stride(model: Any) -> None:
     next(one for one in model.modules() if isinstance(one, nn.Conv2d)).stride = (2, 2)
 
 
+class _Doubled(scalednl.NonLocal2d):
+    """The same tensors, another function."""
+
+    def forward(self, x: Any, **_: Any) -> Any:
+        """Twice the input."""
+        return 2 * x
+
+
+def _with_subclass(model: Any) -> None:
+    block = model.stack[-1]
+    model.stack[-1] = _Doubled(block.channels)
+    model.stack[-1].load_state_dict(block.state_dict())
+
+
+def _with_position_last(model: Any) -> None:
+    parts = model.stack._modules
+    first = next(iter(parts))
+    parts[first] = parts.pop(first)
+
+
+def _with_shared_activation(model: Any) -> None:
+    unit = next(one for one in model.modules() if hasattr(one, "shared_activation"))
+    unit.shared_activation = not unit.shared_activation
+
+
 def _like(block: Any, **options: Any) -> nn.Module:
     other = scalednl.NonLocal2d(block.channels, **options)
     other.load_state_dict(block.state_dict())
@@ -184,6 +211,12 @@ def _like(block: Any, **options: Any) -> nn.Module:
         (_without_position, r"stack\.position is missing instead of a SinusoidalPosition2d"),
         (_with_eps, r"stack\.0\.norm\.eps is 1\.0 instead of 1e-05"),
         (_with_stride, r"\.stride is \(2, 2\) instead of \(1, 1\)"),
+        (_with_subclass, r"stack\.0 is a _Doubled instead of a NonLocal2d"),
+        (
+            _with_position_last,
+            r"stack is in the order 0, position instead of in the order position, 0",
+        ),
+        (_with_shared_activation, r"shared_activation is (True|False) instead of"),
     ],
 )
 def test_a_network_that_uses_the_same_tensors_otherwise_is_not_saved(

@@ -13,7 +13,7 @@ from torch.fx import Proxy
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from scalednl.blocks.masked_norm import Norm, reason_against_mask
-from scalednl.ops.layout import HALVES, autocasts
+from scalednl.ops.layout import autocasts, can_be_cast
 from scalednl.ops.masks import check_mask
 from scalednl.ops.planner import Choice
 from scalednl.options import MEMORIES, check_name, check_order, orders_of
@@ -37,7 +37,7 @@ def check_input(name: str, x: Tensor, channels: int, dims: int, dtype: torch.dty
         raise ValueError(f"{name} takes floating-point maps, but got {x.dtype}")
     if dtype is None or x.dtype == dtype:
         return
-    castable = all(d in (torch.float32, *HALVES) for d in (x.dtype, dtype))
+    castable = can_be_cast(x.dtype, dtype)
     if not (castable and autocasts(x)):
         hint = ", or run under torch.autocast" if castable else ""
         raise ValueError(

@@ -45,6 +45,10 @@ def load_optional(
                 "function than the one saved",
                 stacklevel=4,
             )
+    given = state_dict.get(f"{prefix}running_pixels")
+    if isinstance(given, Tensor) and not given.is_floating_point():
+        # Of older files: in an integer a running mean would be rounded at every step.
+        state_dict[f"{prefix}running_pixels"] = given.float()
     load(state_dict, prefix, *args)
     _metadata, _strict, missing_keys, *_ = args
     for name, value in own.items():

@@ -19,13 +19,14 @@ softmax forms maps, a few at a time.
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from scalednl.blocks import NonLocalBlock
+from scalednl.blocks.checks import check_call
 from scalednl.blocks.folding import add_projected
 from scalednl.inspection.capture import BlockAttention, Keys, nonlocal_blocks, observe
 from scalednl.inspection.factors import Factors
@@ -33,6 +34,7 @@ from scalednl.inspection.singular import rank_one
 from scalednl.models.residual import Images, ResidualNetwork
 from scalednl.ops.layout import Maps
 from scalednl.ops.views import Heads
+from scalednl.options import check_name
 
 Ablation = Literal[
     "unchanged", "column_mean", "pair", "rank_one", "uniform", "magnitude", "direction"
@@ -101,7 +103,9 @@ def ablate(
     key_mask: Tensor | None = None,
 ) -> Maps:
     """z = x + norm(out(y)) of a block in evaluation, with its map replaced."""
-    if ablation == "unchanged":
+    check_name("ablation", ablation, get_args(Ablation))
+    check_call(block, x, mask, keys, key_mask)
+    if ablation == "unchanged" or not len(x):
         return block(x, mask=mask, keys=keys, key_mask=key_mask)
     seen = observe(block, x, mask=mask, keys=keys, key_mask=key_mask)
     if seen.mask is None and seen.key_mask is None:
@@ -133,7 +137,7 @@ def _mixed_where(seen: BlockAttention, image: int, ablation: Ablation) -> Heads:
     one = seen.alone(image)
     if one.theta.shape[2] and one.phi.shape[2]:
         exist = slice(None) if seen.mask is None else seen.mask[image]
-        y[:, :, exist] = _mixed(one, ablation)
+        y[:, :, exist] = _mixed(one, ablation).to(y.dtype)
     return y
 
 

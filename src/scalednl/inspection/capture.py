@@ -87,7 +87,7 @@ class BlockAttention:
 
         Only an attention of a user's own forms the maps of all images at once.
         """
-        step = len(self.theta)
+        step = max(1, len(self.theta))
         if is_own(self.block.attention):
             step = images_at_once(self.theta.shape[1], self.theta.shape[2], self.phi.shape[2])
         for first in range(0, len(self.theta), step):

@@ -1,5 +1,6 @@
 """ONNX and torch.export files, each checked against the network before it is kept."""
 
+import io
 import logging
 import os
 import warnings
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from scalednl.blocks import NonLocalBlock
+from scalednl.files import check_target, remove
 from scalednl.models.probe import evaluating, words
 from scalednl.options import Order
 
@@ -102,10 +104,7 @@ def export_model(
         raise ValueError(
             f"opset={opset} is for ONNX files, and {path.name} is not one: leave it out"
         )
-    if not path.parent.is_dir():
-        raise ValueError(f"{path.parent} is not a folder: make it first")
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder: name a file")
+    check_target(path)
     # A size of 1 that is traced is fixed for good.
     several = example if len(example) > 1 else torch.cat([example, example])
     temporary = path.with_name(f".{path.name}.{os.getpid()}{SUFFIXES[chosen]}")
@@ -125,7 +124,7 @@ def export_model(
                 )
             temporary.replace(path)
         finally:
-            temporary.unlink(missing_ok=True)
+            remove(temporary)
     return ExportReport(path, chosen, orders, checks, outputs)
 
 
@@ -239,7 +238,10 @@ def _onnx(
 def _torch_export(model: nn.Module, path: Path, example: Tensor) -> Run:
     sizes = (dict.fromkeys(OPEN, torch.export.Dim.DYNAMIC),)
     program = torch.export.export(model, (example,), dynamic_shapes=sizes)
-    torch.export.save(program, path)
+    # Through memory: where a disk is full, torch's own writer ends the process.
+    content = io.BytesIO()
+    torch.export.save(program, content)
+    path.write_bytes(content.getbuffer())
     module = torch.export.load(path).module()
     return lambda x: _named(module(x))
 

@@ -13,7 +13,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from scalednl.blocks import NonLocalBlock
 from scalednl.blocks.checks import FIXED
 from scalednl.config import TIMM, ModelConfig, is_foreign
-from scalednl.files import replacing
+from scalednl.files import check_target, replacing
 from scalednl.models.foreign_network import (
     config_of,
     make_foreign,
@@ -33,7 +33,7 @@ LONGEST = 300
 UNUSABLE = (KeyError, TypeError, ValueError, RuntimeError, OverflowError, AttributeError)
 """What a header of any content leads to; RecursionError is a RuntimeError"""
 
-IN_TRAINING = {"momentum", "inplace", "p"}
+IN_TRAINING = {"momentum", "inplace", "p", "training"}
 """Options of modules that change nothing in evaluation"""
 PLAIN = (bool, int, float, str, tuple)
 
@@ -51,8 +51,7 @@ def save_model(model: nn.Module, path: str | Path) -> None:
             "make it again: save its state_dict instead"
         )
     path = Path(path)
-    if not path.parent.is_dir():
-        raise ValueError(f"{path.parent} is not a folder: make it first")
+    check_target(path)
     _check_unchanged(config, model)
     header = json.dumps({"format": FORMAT, "model": config.as_dict()})
     with replacing(path) as temporary:
@@ -90,6 +89,9 @@ def _changes(model: nn.Module, made: nn.Module) -> Iterator[tuple[str, object, o
         if module is None or other is None or not _is_alike(module, other):
             yield path, _kind(module), _kind(other)
             continue
+        parts, usual = list(module._modules), list(other._modules)
+        if isinstance(other, nn.Sequential) and parts != usual and {*parts} == {*usual}:
+            yield path, f"in the order {', '.join(parts)}", f"in the order {', '.join(usual)}"
         for option in _options(other):
             now, before = getattr(module, option, None), getattr(other, option, None)
             if now != before:
@@ -100,15 +102,18 @@ def _options(made: nn.Module) -> Sequence[str]:
     """What a module computes with beside its tensors."""
     if isinstance(made, NonLocalBlock):
         return *FIXED, "pool_kernel"
-    names = {"eps", *getattr(made, "__constants__", ())} - IN_TRAINING
+    names = {"eps", *getattr(made, "__constants__", ())}
+    if type(made).__module__.startswith(f"{__name__.partition('.')[0]}."):
+        names |= {name for name in vars(made) if not name.startswith("_")}
+    names -= IN_TRAINING
     return sorted(name for name in names if isinstance(getattr(made, name, None), PLAIN))
 
 
 def _is_alike(module: nn.Module, made: nn.Module) -> bool:
     """Whether one module can stand for another: SyncBatchNorm, or a class that FSDP derived."""
-    return isinstance(module, type(made)) or (
-        isinstance(module, _BatchNorm) and isinstance(made, _BatchNorm)
-    )
+    if isinstance(module, _BatchNorm) and isinstance(made, _BatchNorm):
+        return True
+    return isinstance(module, type(made)) and type(module).forward is type(made).forward
 
 
 def _kind(module: nn.Module | None) -> str:
@@ -138,7 +143,10 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> nn.Modul
         model.load_state_dict(weights)
     except UNUSABLE as error:
         raise ValueError(f"{path} cannot be loaded: {_short(error)}") from error
-    return model.to(place).eval()
+    try:
+        return model.to(place).eval()
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"device={device!r} cannot be used: {_short(error)}") from error
 
 
 def read_weights(path: str | Path) -> tuple[dict[str, Tensor], ModelConfig]:

@@ -16,6 +16,7 @@ from scalednl.attentions import ATTENTIONS
 from scalednl.ops.layout import (
     accumulation_dtype,
     autocasts,
+    can_be_cast,
     multiplies_in_half,
     per_image,
     pixel_rows,
@@ -318,6 +319,8 @@ def _check_embeddings(
 ) -> None:
     given = (theta, phi) if g is None else (theta, phi, g)
     for value in given:
+        if not isinstance(value, Tensor):
+            raise ValueError(f"embeddings are torch tensors, but one is a {type(value).__name__}")
         if value.dim() < 3:
             raise ValueError(
                 f"embeddings are (batch, channels, *space), but got {_shapes(theta, phi, g)}"
@@ -328,12 +331,16 @@ def _check_embeddings(
             raise ValueError(
                 f"embeddings need at least one pixel, but got {_shapes(theta, phi, g)}"
             )
-    if any(value.dtype != theta.dtype for value in given) and not autocasts(theta):
-        names = "theta and phi" if g is None else "theta, phi and g"
-        dtypes = ", ".join(str(value.dtype) for value in given)
+    names = "theta and phi" if g is None else "theta, phi and g"
+    if any(value.device != theta.device for value in given):
+        devices = ", ".join(str(value.device) for value in given)
+        raise ValueError(f"{names} must be on one device, but are on {devices}")
+    dtypes = [value.dtype for value in given]
+    castable = can_be_cast(*dtypes)
+    if any(dtype != theta.dtype for dtype in dtypes) and not (castable and autocasts(theta)):
+        hint = ", or run under torch.autocast" if castable else ""
         raise ValueError(
-            f"{names} must have one dtype, but have {dtypes}: cast them, or run under "
-            "torch.autocast"
+            f"{names} must have one dtype, but have {', '.join(map(str, dtypes))}: cast them{hint}"
         )
     if theta.shape[:2] != phi.shape[:2] or (g is not None and phi.shape != g.shape):
         raise ValueError(

@@ -140,6 +140,11 @@ def autocasts(x: Tensor) -> bool:
     return _has_autocast(device) and torch.is_autocast_enabled(device)
 
 
+def can_be_cast(*dtypes: torch.dtype) -> bool:
+    """Whether autocast brings tensors of these dtypes to one."""
+    return all(dtype in (torch.float32, *HALVES) for dtype in dtypes)
+
+
 def _has_autocast(device: str) -> bool:
     return torch.amp.is_autocast_available(device)
 

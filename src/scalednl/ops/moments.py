@@ -49,7 +49,9 @@ class Moments:
         """Add the pixels of a tile, or those of them where `mask`, (batch, *space), is True."""
         is_tensor = isinstance(tile, Tensor)
         if not is_tensor or tile.dim() < 3 or not tile.is_floating_point():
-            got = f"{tile.dtype} of shape {tuple(tile.shape)}" if is_tensor else f"{tile!r}"
+            got = f"a {type(tile).__name__}"
+            if is_tensor:
+                got = f"{tile.dtype} of shape {tuple(tile.shape)}"
             raise ValueError(
                 f"a tile is a floating-point (batch, channels, *space) tensor, but got {got}"
             )

@@ -1,5 +1,8 @@
 """`scalednl export` as a person meets it."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,6 +49,19 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     long = tmp_path / f"{'n' * 250}.pt2"
     found = run_scalednl("export", str(run), str(long), "--size", "16")
     assert found.returncode == 1
-    assert "choose another file" in found.stderr
+    assert "cannot be written (File name too long): choose another file" in found.stderr
     assert "Traceback" not in found.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"run", "net.pt2"}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no limit on the size of files")
+@pytest.mark.parametrize("name", ["net.pt2", "net.onnx"])
+def test_a_full_disk_leaves_nothing_behind(name: str, tmp_path: Path) -> None:
+    """One sentence: neither a traceback nor the end of the process by a library."""
+    run = made_run(tmp_path / "run", blocks=1)
+    command = [sys.executable, "-m", "scalednl", "export", run, tmp_path / name, "--size", "16"]
+    limited = ["bash", "-c", "trap '' XFSZ; ulimit -f 8; exec \"$@\"", "bash", *map(str, command)]
+    found = subprocess.run(limited, capture_output=True, text=True, timeout=300, check=False)
+    assert found.returncode == 1, found.stderr
+    assert f"the disk of {tmp_path / name} is full: free some space" in found.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]

@@ -127,6 +127,11 @@ def test_list_and_help(run_here: Run) -> None:
         (["pairs-scaled", "--milestones", "-5"], 2, "milestones"),
         (["pairs-scaled", "--milestones", "1", "2"], 2, "--milestones 1 2 has no effect"),
         (
+            ["cifar10-preresnet56-scaled", "--schedule", "one-cycle", "--milestones", "81", "122"],
+            2,
+            "--milestones 81 122 has no effect",
+        ),
+        (
             ["pairs-scaled", "--batch", "7000"],
             2,
             "--batch must be at most 5000, the training images, got 7000",

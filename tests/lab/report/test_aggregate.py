@@ -147,6 +147,16 @@ def test_what_makes_no_difference_is_not_named() -> None:
     assert list(told_apart([there, replace(there, lr=0.05)]).values()) == ["lr 0.1", "lr 0.05"]
 
 
+def test_options_are_called_as_on_the_command_line() -> None:
+    """Names and values as they are typed."""
+    steps = Experiment(recipe="a", block=BlockConfig(), schedule="steps", milestones=(81, 122))
+    other = replace(steps, stage=3, milestones=(3, 4))
+    assert list(told_apart([steps, other]).values()) == [
+        "stage 2, milestones 81 122",
+        "stage 3, milestones 3 4",
+    ]
+
+
 def test_a_chart_names_what_its_title_does_not() -> None:
     """Of the length of training too, which a table has a column for."""
     first = Experiment(recipe="a", block=BlockConfig(), epochs=6)

@@ -148,11 +148,8 @@ def _with_options(default: TrainArguments, options: list[str], prog: str) -> Tra
     except ValueError as error:
         raise UsageError(str(error)) from error
     experiment = found.experiment
-    if (
-        experiment.schedule == "one-cycle"
-        and experiment.milestones
-        and experiment.milestones != default.experiment.milestones
-    ):
+    has_milestones = any(option.partition("=")[0] == "--milestones" for option in options)
+    if experiment.schedule == "one-cycle" and has_milestones:
         epochs = " ".join(map(str, experiment.milestones))
         raise UsageError(
             f"--milestones {epochs} has no effect on the one-cycle schedule: use --schedule steps, "

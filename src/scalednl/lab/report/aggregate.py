@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from scalednl.config import BlockConfig
 from scalednl.lab.config import Experiment
 from scalednl.lab.config.experiment import PRECISIONS
-from scalednl.lab.config.experiment_file import dotted
+from scalednl.lab.config.experiment_file import MOVED, dotted
 from scalednl.lab.console import counted
 from scalednl.lab.paper.grids import OwnAttention
 from scalednl.lab.paper.scales import SCALES, Scale, scale_at
@@ -41,9 +42,9 @@ def outcome(runs: Sequence[RunRecord], softmax: Sequence[RunRecord] = ()) -> Cel
     """The numbers of a training, compared with `softmax`; None if it was never begun."""
     if not runs:
         return None
-    mine = _last_errors(runs)
+    mine = last_errors(runs)
     best = [run.best_error for run in runs if run.counts and run.best_error is not None]
-    differences = paired(mine, _last_errors(softmax))
+    differences = paired(mine, last_errors(softmax))
     return CellOutcome(
         n=len(mine),
         last=summarise(list(mine.values())) if mine else None,
@@ -55,7 +56,7 @@ def outcome(runs: Sequence[RunRecord], softmax: Sequence[RunRecord] = ()) -> Cel
     )
 
 
-def _last_errors(runs: Sequence[RunRecord]) -> dict[int, float]:
+def last_errors(runs: Sequence[RunRecord]) -> dict[int, float]:
     """Errors of the finished runs, by seed."""
     return {
         run.seed: run.last_error
@@ -138,6 +139,16 @@ def shown_as(experiment: Experiment) -> tuple[object, ...]:
     return one.data_name, one.model, one.epochs, one.limit, one.precision, describe_block(one)
 
 
+def _options(experiment: Experiment) -> dict[str, Any]:
+    """What makes results differ, by the names and in the words of the command line."""
+    found = {}
+    for name, value in dotted(experiment.cell_values()).items():
+        last = name.rpartition(".")[2]
+        words = " ".join(map(str, value)) if isinstance(value, list | tuple) else value
+        found[last if last in MOVED else name] = words
+    return found
+
+
 def told_apart(
     experiments: Sequence[Experiment], shown: Callable[[Experiment], object] = shown_as
 ) -> dict[str, str]:
@@ -147,7 +158,7 @@ def told_apart(
         alike.setdefault(shown(one), []).append(one)
     found = {}
     for group in alike.values():
-        options = [dotted(one.cell_values()) for one in group]
+        options = [_options(one) for one in group]
         names = [
             name
             for name in dict.fromkeys(name for values in options for name in values)
