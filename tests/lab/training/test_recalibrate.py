@@ -3,7 +3,6 @@
 import json
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -17,16 +16,9 @@ from scalednl.lab.training.evaluate import evaluate_source
 from scalednl.lab.training.recalibrate import recalibrated
 from scalednl.lab.training.run import RunOutcome, run
 from tests.lab.training.builders import SETTINGS, small
-from tests.lab.training.test_run import _assert_same, _interrupt_after
+from tests.lab.training.runs import assert_same, interrupt_after
 
 ON = small(recalibrate=3, epochs=2)
-
-
-@pytest.fixture(autouse=True)
-def _threads() -> Any:
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 def _run(path: Path, experiment: Experiment = ON) -> RunOutcome:
@@ -88,10 +80,10 @@ def test_an_interrupted_run_ends_as_if_it_never_was(
 ) -> None:
     """Stopped at any step it ends with the same weights, statistics and errors to the bit."""
     with monkeypatch.context() as patch:
-        _interrupt_after(patch, steps, signal.SIGINT)
+        interrupt_after(patch, steps, signal.SIGINT)
         assert _run(tmp_path / "cut").status == "interrupted"
     assert _run(tmp_path / "cut").status == "finished"
-    _assert_same(complete, tmp_path / "cut")
+    assert_same(complete, tmp_path / "cut")
 
 
 def test_eval_gives_the_recorded_number(tmp_path: Path) -> None:

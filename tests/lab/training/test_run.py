@@ -1,12 +1,8 @@
 """One experiment, one run directory: the same bits however it got there."""
 
-import hashlib
 import json
-import os
 import random
-import shutil
 import signal
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,60 +17,24 @@ from scalednl.errors import CommandError, UsageError
 from scalednl.lab.attention.record import record_run
 from scalednl.lab.records.attention import read_attention
 from scalednl.lab.records.run import RunFolder
-from scalednl.lab.records.runs import read_run
 from scalednl.lab.training import run as run_module
 from scalednl.lab.training.devices import make_fabric
 from scalednl.lab.training.evaluate import evaluate_source
 from scalednl.lab.training.loop import Trainer
-from scalednl.lab.training.run import RunOutcome, run
+from scalednl.lab.training.run import run
 from scalednl.lab.training.run_writer import RunWriter, summary
 from scalednl.lab.training.setup import experiment_data, initial_model
 from scalednl.lab.user_code import load_network
 from scalednl.models.weights import load_model
 from tests.lab.training.builders import SETTINGS, SMALL, small
 from tests.lab.training.own_networks import SOURCE, write_own
+from tests.lab.training.runs import assert_same, interrupt_after, interrupted, train, weights_of
 from tests.support import assert_close
-
-
-@pytest.fixture(autouse=True)
-def _threads() -> Any:
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
-
-
-def _run(path: Path, experiment: Any = SMALL, settings: Any = SETTINGS) -> RunOutcome:
-    return run(experiment, path, settings, quiet=True)
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that nothing interrupts, for all that were."""
-    path = tmp_path_factory.mktemp("whole") / "run"
-    assert _run(path).status == "finished"
-    return path
-
-
-def _weights(path: Path) -> dict[str, torch.Tensor]:
-    return load_file(path / "weights.safetensors")
-
-
-def _assert_same(one: Path, two: Path) -> None:
-    """The same weights to the bit, and the same records but for the times."""
-    mine, theirs = _weights(one), _weights(two)
-    assert mine.keys() == theirs.keys()
-    for name, value in mine.items():
-        assert torch.equal(value, theirs[name]), name
-    for first, second in zip(
-        RunFolder(one).read_epochs(), RunFolder(two).read_epochs(), strict=True
-    ):
-        seconds, speed = first.seconds, first.images_per_second
-        assert first == replace(second, seconds=seconds, images_per_second=speed)
 
 
 def test_a_run_leaves_what_the_documentation_says(tmp_path: Path) -> None:
     """Files, schema, errors of every class, origin; the weights give the recorded error."""
-    outcome = _run(tmp_path / "run", settings=replace(SETTINGS, tensorboard=True))
+    outcome = train(tmp_path / "run", settings=replace(SETTINGS, tensorboard=True))
     assert outcome.status == "finished"
     names = {path.name for path in (tmp_path / "run").iterdir()}
     files = {"config.json", "epochs.jsonl", "result.json", "checkpoints", "weights.safetensors"}
@@ -105,27 +65,12 @@ def test_the_same_command_gives_the_same_bits(tmp_path: Path) -> None:
     """Twice from the start, whatever torch's global seed is; another seed gives another network."""
     for global_seed, name in enumerate(("one", "two")):
         torch.manual_seed(global_seed)
-        _run(tmp_path / name)
-    _assert_same(tmp_path / "one", tmp_path / "two")
-    _run(tmp_path / "other", small(seed=1))
+        train(tmp_path / name)
+    assert_same(tmp_path / "one", tmp_path / "two")
+    train(tmp_path / "other", small(seed=1))
     assert not torch.equal(
-        _weights(tmp_path / "other")["stem.weight"], _weights(tmp_path / "one")["stem.weight"]
+        weights_of(tmp_path / "other")["stem.weight"], weights_of(tmp_path / "one")["stem.weight"]
     )
-
-
-def _interrupt_after(monkeypatch: pytest.MonkeyPatch, steps: int, number: int) -> None:
-    """Have this process sent a signal when the trainer has done so many steps."""
-    real = Trainer.train_step
-    done = 0
-
-    def step(self: Trainer, batch: Any) -> torch.Tensor:
-        nonlocal done
-        done += 1
-        if done == steps:
-            os.kill(os.getpid(), number)
-        return real(self, batch)
-
-    monkeypatch.setattr(Trainer, "train_step", step)
 
 
 @pytest.mark.parametrize("steps", [1, 3, 5, 6, 9])
@@ -138,8 +83,8 @@ def test_an_interrupted_run_ends_as_if_it_never_was(
 ) -> None:
     """Stopped at any step, in the middle of an epoch or at its end, it resumes to the same bits."""
     with monkeypatch.context() as patch:
-        _interrupt_after(patch, steps, signal.SIGINT)
-        first = _run(tmp_path / "cut")
+        interrupt_after(patch, steps, signal.SIGINT)
+        first = train(tmp_path / "cut")
     assert first.status == "interrupted"
     assert first.signal == signal.SIGINT
     assert first.result.steps == steps
@@ -151,7 +96,7 @@ def test_an_interrupted_run_ends_as_if_it_never_was(
     assert f"resuming at epoch {(steps - 1) // 5 + 1}, {where}" in capsys.readouterr().out
     assert second.status == "finished"
     assert second.result.sessions == 2
-    _assert_same(whole, tmp_path / "cut")
+    assert_same(whole, tmp_path / "cut")
 
 
 def test_a_network_from_elsewhere_resumes_to_the_same_bits(
@@ -160,14 +105,14 @@ def test_a_network_from_elsewhere_resumes_to_the_same_bits(
     """With dropout of its own and random numbers of Python; eval and attention know it too."""
     name = load_network(write_own(tmp_path, "resumed.py"), "build")
     experiment = small(model=name, at=("stem",), recalibrate=2)
-    _run(tmp_path / "whole", experiment)
+    train(tmp_path / "whole", experiment)
     with monkeypatch.context() as patch:
-        _interrupt_after(patch, 5, signal.SIGINT)
-        assert _run(tmp_path / "cut", experiment).status == "interrupted"
+        interrupt_after(patch, 5, signal.SIGINT)
+        assert train(tmp_path / "cut", experiment).status == "interrupted"
     torch.manual_seed(8)
     random.seed(8)
-    assert _run(tmp_path / "cut", experiment).status == "finished"
-    _assert_same(tmp_path / "whole", tmp_path / "cut")
+    assert train(tmp_path / "cut", experiment).status == "finished"
+    assert_same(tmp_path / "whole", tmp_path / "cut")
     found = evaluate_source(tmp_path / "cut")
     result = RunFolder(tmp_path / "cut").read_result()
     assert result is not None
@@ -184,12 +129,12 @@ def test_a_changed_file_does_not_resume_a_run(tmp_path: Path) -> None:
     """Neither is the network of the changed file tested with the weights of the run."""
     path = write_own(tmp_path, "changed.py")
     experiment = small(model=load_network(path, "build"), at=("stem",), epochs=1)
-    _run(tmp_path / "run", experiment)
+    train(tmp_path / "run", experiment)
     recorded = RunFolder(tmp_path / "run").read_config()[0]
     assert [entry.partition("=")[0] for entry in recorded.code] == ["changed:build"]
     load_network(write_own(tmp_path, "changed.py", SOURCE.replace("0.2", "0.3")), "build")
     with pytest.raises(UsageError, match="changed:build has changed since this run began"):
-        _run(tmp_path / "run", recorded)
+        train(tmp_path / "run", recorded)
     with pytest.raises(UsageError, match="changed:build has changed since this run began"):
         evaluate_source(tmp_path / "run")
 
@@ -199,17 +144,17 @@ def test_a_resumed_run_drops_the_same_numbers(
 ) -> None:
     """With dropout too, neither an interruption nor torch's global seed changes a bit."""
     experiment = small(dropout=0.3, recalibrate=2)
-    _run(tmp_path / "whole", experiment)
+    train(tmp_path / "whole", experiment)
     torch.manual_seed(7)
     with monkeypatch.context() as patch:
-        _interrupt_after(patch, 5, signal.SIGINT)
-        assert _run(tmp_path / "cut", experiment).status == "interrupted"
+        interrupt_after(patch, 5, signal.SIGINT)
+        assert train(tmp_path / "cut", experiment).status == "interrupted"
     torch.manual_seed(8)
-    _run(tmp_path / "cut", experiment)
-    _assert_same(tmp_path / "whole", tmp_path / "cut")
-    _run(tmp_path / "none", small(recalibrate=2))
+    train(tmp_path / "cut", experiment)
+    assert_same(tmp_path / "whole", tmp_path / "cut")
+    train(tmp_path / "none", small(recalibrate=2))
     assert not torch.equal(
-        _weights(tmp_path / "none")["stem.weight"], _weights(tmp_path / "cut")["stem.weight"]
+        weights_of(tmp_path / "none")["stem.weight"], weights_of(tmp_path / "cut")["stem.weight"]
     )
 
 
@@ -228,28 +173,28 @@ def test_checkpoints_come_every_so_many_minutes(
 
         with monkeypatch.context() as patch:
             patch.setattr(RunWriter, "save", save)
-            _run(tmp_path / str(minutes), settings=replace(SETTINGS, checkpoint_minutes=minutes))
+            train(tmp_path / str(minutes), settings=replace(SETTINGS, checkpoint_minutes=minutes))
         counts[minutes] = saved
     assert counts[1e-9] == [0, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9, 10, 10]
     assert counts[100.0] == [0, 5, 10]
-    _assert_same(tmp_path / "1e-09", tmp_path / "100.0")
+    assert_same(tmp_path / "1e-09", tmp_path / "100.0")
 
 
 def test_a_finished_run_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second call gives the first one's result without touching a thing."""
-    first = _run(tmp_path / "run")
+    first = train(tmp_path / "run")
     before = {p: p.stat().st_mtime_ns for p in (tmp_path / "run").rglob("*")}
     monkeypatch.setattr(run_module, "prepare", None)
-    second = _run(tmp_path / "run")
+    second = train(tmp_path / "run")
     assert second.result.test_error_pct == first.result.test_error_pct
     assert {p: p.stat().st_mtime_ns for p in (tmp_path / "run").rglob("*")} == before
 
 
 def test_another_experiment_is_kept_out(tmp_path: Path) -> None:
     """A directory belongs to its experiment; the differences are named."""
-    _run(tmp_path / "run")
+    train(tmp_path / "run")
     with pytest.raises(UsageError, match=r"holds another experiment \(lr is 0.1, not 0.05\)"):
-        _run(tmp_path / "run", small(lr=0.05))
+        train(tmp_path / "run", small(lr=0.05))
 
 
 def test_a_second_process_is_kept_out(tmp_path: Path) -> None:
@@ -259,7 +204,7 @@ def test_a_second_process_is_kept_out(tmp_path: Path) -> None:
         FileLock(tmp_path / "run" / ".lock"),
         pytest.raises(CommandError, match="is being trained by another process"),
     ):
-        _run(tmp_path / "run")
+        train(tmp_path / "run")
 
 
 def test_divergence_is_a_result(tmp_path: Path) -> None:
@@ -270,7 +215,7 @@ def test_divergence_is_a_result(tmp_path: Path) -> None:
     """
     experiment = small(blocks=6, epochs=1, schedule="steps")
     block = BlockConfig(norm=False, init=0.05, scale=False)
-    outcome = _run(tmp_path / "without", replace(experiment, block=block))
+    outcome = train(tmp_path / "without", replace(experiment, block=block))
     assert outcome.status == "diverged"
     at = outcome.result.diverged_at
     assert at is not None
@@ -281,43 +226,9 @@ def test_divergence_is_a_result(tmp_path: Path) -> None:
     assert all(int(name) <= at.global_step for name in names)
     good = load_file(tmp_path / "without" / "checkpoints" / names[-1] / "weights.safetensors")
     assert all(torch.isfinite(value).all() for value in good.values())
-    assert _run(tmp_path / "without", replace(experiment, block=block)).status == "diverged"
+    assert train(tmp_path / "without", replace(experiment, block=block)).status == "diverged"
     block = replace(block, scale=True)
-    assert _run(tmp_path / "with", replace(experiment, block=block)).status == "finished"
-
-
-def test_fine_tuning_begins_from_the_trained_backbone(tmp_path: Path) -> None:
-    """Backbone taken over, new blocks at their start, a fresh optimizer; other networks refused."""
-    plain = small(blocks=0, epochs=1)
-    _run(tmp_path / "pretrain", plain)
-    tuned = small(finetune=True, weights=str(tmp_path / "pretrain"), epochs=1)
-    _run(tmp_path / "tuned", tuned)
-    start = load_file(tmp_path / "tuned" / "checkpoints" / "00000000" / "weights.safetensors")
-    trained, new = _weights(tmp_path / "pretrain"), initial_model(tuned, 4).state_dict()
-    for name, value in start.items():
-        assert torch.equal(value, new[name] if name.startswith("stack.") else trained[name]), name
-    config = json.loads((tmp_path / "tuned" / "config.json").read_text())
-    assert len(config["run"]["weights_sha256"]) == 64
-    with pytest.raises(
-        CommandError, match=r"preresnet8 with 4 .* trains preresnet14 .*; try --model preresnet8$"
-    ):
-        _run(tmp_path / "other", replace(tuned, model="preresnet14"))
-    assert not (tmp_path / "other").exists()
-    with pytest.raises(UsageError, match="starts from a trained network: add --weights RUN"):
-        _run(tmp_path / "other", replace(tuned, weights=None))
-
-
-def test_going_on_needs_the_pretrained_weights_no_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An interrupted fine-tuning resumes although the first run is gone."""
-    _run(tmp_path / "pretrain", small(blocks=0, epochs=1))
-    tuned = small(finetune=True, weights=str(tmp_path / "pretrain"), epochs=1)
-    with monkeypatch.context() as patch:
-        _interrupt_after(patch, 2, signal.SIGTERM)
-        assert _run(tmp_path / "tuned", tuned).signal == signal.SIGTERM
-    (tmp_path / "pretrain").rename(tmp_path / "gone")
-    assert _run(tmp_path / "tuned", tuned).status == "finished"
+    assert train(tmp_path / "with", replace(experiment, block=block)).status == "finished"
 
 
 @pytest.mark.parametrize("parts", [2, 5])
@@ -340,16 +251,16 @@ def test_accumulated_parts_are_one_batch(parts: int) -> None:
 def test_mixed_precision_trains(tmp_path: Path) -> None:
     """bf16 on a CPU finishes with finite weights and loss, other than fp32's; fp16 is refused."""
     for precision in ("fp32", "bf16"):
-        outcome = _run(tmp_path / precision, small(precision=precision))
+        outcome = train(tmp_path / precision, small(precision=precision))
         assert outcome.status == "finished"
     found = evaluate_source(tmp_path / "bf16", None, None, None)
     assert found.test_loss is not None
     assert 0 <= found.test_error_pct <= 100
-    single, mixed = _weights(tmp_path / "fp32"), _weights(tmp_path / "bf16")
+    single, mixed = weights_of(tmp_path / "fp32"), weights_of(tmp_path / "bf16")
     assert all(value.isfinite().all() for value in mixed.values())
     assert not torch.equal(mixed["stem.weight"], single["stem.weight"])
     with pytest.raises(CommandError, match="fp16 training needs a GPU"):
-        _run(tmp_path / "fp16", small(precision="fp16"))
+        train(tmp_path / "fp16", small(precision="fp16"))
     assert not (tmp_path / "fp16").exists()
 
 
@@ -368,125 +279,12 @@ def test_what_cannot_work_writes_nothing(tmp_path: Path) -> None:
         assert not (tmp_path / "run" / "config.json").exists()
     (tmp_path / "file").write_text("")
     with pytest.raises(CommandError, match="cannot be written"):
-        _run(tmp_path / "file" / "run")
-
-
-def _interrupted(path: Path, monkeypatch: pytest.MonkeyPatch, steps: int = 7) -> None:
-    with monkeypatch.context() as patch:
-        _interrupt_after(patch, steps, signal.SIGINT)
-        _run(path)
-
-
-def test_one_damaged_checkpoint_costs_nothing(
-    tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The one before is used; what is saved afterwards stays, though its step is smaller."""
-    _interrupted(tmp_path / "run", monkeypatch)
-    (tmp_path / "run" / "checkpoints" / "00000007" / "state.pt").write_bytes(b"")
-    (tmp_path / "run" / "checkpoints" / ".00000009.part").mkdir()
-    with pytest.warns(UserWarning, match="00000007 is damaged"):
-        _interrupted(tmp_path / "run", monkeypatch, steps=1)
-    names = sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir())
-    assert names == ["00000005", "00000006"]
-    assert _run(tmp_path / "run").status == "finished"
-    _assert_same(whole, tmp_path / "run")
-
-
-def test_with_no_whole_checkpoint_nothing_is_overwritten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All damaged is an error that says what to do; the records stay."""
-    _interrupted(tmp_path / "run", monkeypatch)
-    before = (tmp_path / "run" / "epochs.jsonl").read_bytes()
-    for path in (tmp_path / "run" / "checkpoints").glob("*/state.pt"):
-        path.write_bytes(b"")
-    with (
-        pytest.warns(UserWarning, match="is damaged"),
-        pytest.raises(CommandError, match=r"all checkpoints in .* are damaged: move"),
-    ):
-        _run(tmp_path / "run")
-    assert (tmp_path / "run" / "epochs.jsonl").read_bytes() == before
-
-
-def test_what_does_not_belong_together_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another network's checkpoint, another precision, checkpoints without a configuration."""
-    _interrupted(tmp_path / "run", monkeypatch)
-    with pytest.raises(UsageError, match=r"another experiment \(precision is fp32, not bf16\)"):
-        _run(tmp_path / "run", small(precision="bf16"))
-    _run(tmp_path / "other", small(model="preresnet14"))
-    shutil.rmtree(tmp_path / "run" / "checkpoints")
-    shutil.copytree(tmp_path / "other" / "checkpoints", tmp_path / "run" / "checkpoints")
-    with pytest.raises(CommandError, match=r"checkpoints/\d+ belongs to another config.json"):
-        _run(tmp_path / "run")
-    (tmp_path / "run" / "config.json").unlink()
-    with pytest.raises(CommandError, match=r"has checkpoints but no config\.json"):
-        _run(tmp_path / "run")
-
-
-def test_a_damaged_result_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It blocks nothing: everything in it follows from the checkpoint."""
-    _interrupted(tmp_path / "run", monkeypatch)
-    for content in ("{", '{"schema": 1}'):
-        (tmp_path / "run" / "result.json").write_text(content)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            assert _run(tmp_path / "run").status == "finished"
-
-
-@pytest.mark.parametrize("ended", [True, False])
-def test_a_changed_configuration_is_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: bool
-) -> None:
-    """Neither a resumed nor a finished run takes another learning rate for its own."""
-    path = tmp_path / "run"
-    if ended:
-        _run(path)
-    else:
-        _interrupted(path, monkeypatch)
-    config = path / "config.json"
-    original = config.read_text()
-    config.write_text(original.replace('"lr": 0.1', '"lr": 0.2'))
-    changed = RunFolder(path).read_config()[0]
-    assert changed.lr == 0.2
-    with pytest.raises(CommandError, match=r"config\.json was changed after the run was started"):
-        _run(path, changed)
-    found = read_run(path)
-    assert (found.state, found.note[:37]) == ("damaged", "config.json was changed after the run")
-    config.write_text(original)
-    assert _run(path).status == "finished"
-
-
-@pytest.mark.parametrize("recalibrate", [0, 2])
-def test_weights_that_are_gone_or_changed_are_written_again(
-    tmp_path: Path, recalibrate: int
-) -> None:
-    """From the last checkpoint, to the same bytes; until then changed ones are refused.
-
-    Also where checkpoints within the epoch have the same step as the one after its test.
-    """
-    path, experiment = tmp_path / "run", small(recalibrate=recalibrate)
-    settings = replace(SETTINGS, checkpoint_minutes=1e-9)
-    result = _run(path, experiment, settings).result
-    weights = path / "weights.safetensors"
-    original = weights.read_bytes()
-    assert result.weights_sha256 == hashlib.sha256(original).hexdigest()
-    weights.write_bytes(original[:-1] + bytes([original[-1] ^ 1]))
-    with pytest.raises(CommandError, match="was changed after the training: `scalednl train"):
-        evaluate_source(path)
-    for _ in range(2):
-        assert _run(path, experiment).status == "finished"
-        assert weights.read_bytes() == original
-        weights.unlink()
-    shutil.rmtree(path / "checkpoints")
-    assert _run(path, experiment).status == "finished"
-    assert not weights.exists()
+        train(tmp_path / "file" / "run")
 
 
 def test_every_process_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also those that ended before their first checkpoint."""
-    _interrupted(tmp_path / "run", monkeypatch)
+    interrupted(tmp_path / "run", monkeypatch)
     before = RunFolder(tmp_path / "run").read_result()
     assert before is not None
 
@@ -497,40 +295,18 @@ def test_every_process_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         with monkeypatch.context() as patched:
             patched.setattr(Trainer, "train_step", die)
             with pytest.raises(KeyboardInterrupt):
-                _run(tmp_path / "run")
-    assert _run(tmp_path / "run").result.sessions == before.sessions + 4
+                train(tmp_path / "run")
+    assert train(tmp_path / "run").result.sessions == before.sessions + 4
 
 
 def test_useless_weights_are_divergence(tmp_path: Path) -> None:
     """A test loss that is not finite is not recorded as an error of a finished run."""
-    outcome = _run(tmp_path / "run", small(epochs=1, batch=150, lr=1e38, schedule="steps"))
+    outcome = train(tmp_path / "run", small(epochs=1, batch=150, lr=1e38, schedule="steps"))
     assert outcome.status == "diverged"
     assert outcome.result.test_error_pct.last is None
 
 
-def test_fine_tuning_an_unfinished_run_warns(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The checkpoint that it starts from is named."""
-    with monkeypatch.context() as patch:
-        _interrupt_after(patch, 2, signal.SIGTERM)
-        _run(tmp_path / "pretrain", small(blocks=0, epochs=1))
-    tuned = small(finetune=True, weights=str(tmp_path / "pretrain"), epochs=1)
-    with pytest.warns(
-        UserWarning, match=r"pretrain has no final weights: .* its checkpoint 00000002"
-    ):
-        _run(tmp_path / "tuned", tuned)
-
-
-def test_fine_tuning_refuses_trained_blocks(tmp_path: Path) -> None:
-    """New blocks start from their own initialisation, never from somebody else's."""
-    _run(tmp_path / "pretrain", small(epochs=1))
-    tuned = small(finetune=True, weights=str(tmp_path / "pretrain"), epochs=1)
-    with pytest.raises(CommandError, match="blocks of its own"):
-        _run(tmp_path / "tuned", tuned)
-
-
 def test_a_run_in_parts_can_be_evaluated(tmp_path: Path) -> None:
     """What training needed of a batch is nothing to a test."""
-    _run(tmp_path / "run", small(epochs=1, accumulate=2))
+    train(tmp_path / "run", small(epochs=1, accumulate=2))
     assert evaluate_source(tmp_path / "run", None, None, None).images == 40
