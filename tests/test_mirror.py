@@ -14,6 +14,7 @@ ELSEWHERE = {"models/export": "traced/test_export"}
 WHOLE_PROJECT = {
     *("test_base_install", "test_distributed", "test_docs", "test_floor", "test_imports"),
     *(
+        "test_generated_prose",
         "test_mirror",
         "test_model_cards",
         "test_packaging",
@@ -34,7 +35,8 @@ ACROSS_MODULES = {
     *("lab/bench/test_regression_guard", "lab/cli/test_main", "lab/data/test_fuzz"),
     *("lab/data/test_real", "lab/paper/test_promise", "lab/report/test_hostile"),
     *("lab/report/test_torch_free", "lab/training/test_golden_losses"),
-    *("lab/training/test_attacks", "lab/training/test_processes"),
+    *("lab/training/test_attacks", "lab/training/test_damaged_runs"),
+    *("lab/training/test_fine_tuning", "lab/training/test_processes"),
 }
 """Claims about several modules together, beside them"""
 OTHER_FOLDERS = ("benchmarks", "hostile", "peers", "traced")
