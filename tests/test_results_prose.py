@@ -1,5 +1,6 @@
 """What pages say of trainings on real images is what the records say."""
 
+import json
 import re
 from collections import Counter
 from statistics import fmean
@@ -16,10 +17,12 @@ from scalednl.lab.records.runs import Cells, RunRecord, by_cell, find_runs, read
 from scalednl.lab.report.aggregate import last_errors
 from scalednl.lab.stats import contrast
 from scalednl.models.published import FOLDER as WEIGHTS
-from scripts.result_tables import AGAIN, RUNS, SCALE
+from scripts.result_tables import AGAIN, LITE, RUNS, SCALE
 from tests.recorded import RECORDED, WITH_ATTENTION, error_of, words_of
 
 LINE_8 = "cifar100-preresnet32-{}-short-norm_init-0.0-allx12-wd0.0001-"
+LATER = re.compile("-center-keys-|^cifar100-preresnet20-")
+"""Runs of lines 7 and 9"""
 LINE_1 = [
     path
     for path in WITH_ATTENTION
@@ -151,11 +154,15 @@ def test_what_the_page_says_in_short() -> None:
     ends = [f"{fmean(errors.values()):.2f} %" for errors in (scaled, softmax)]
     assert f"scaled blocks end at {ends[0]} and softmax blocks at {ends[1]}" in page
     assert f"{interval(softmax, scaled, ' points')} apart" in page
-    names = "softmax-short", "scaled-short", "plain-short-position-only"
-    small = [f"cifar10-preresnet20-{name}-10000x10-" for name in names]
-    softmax, scaled, alone = (last_errors(started(name)) for name in small)
-    assert f"CIFAR-10 the difference is {interval(softmax, scaled)}. Pooled" in page
-    assert f"scaled blocks of 4 heads by {interval(scaled, alone, ' points')};" in page
+    small = [
+        [
+            last_errors(started(f"{data}-preresnet20-{name}-short-10000x10-"))
+            for name in ("softmax", "scaled")
+        ]
+        for data in ("cifar10", "cifar100")
+    ]
+    on10, on100 = (interval(softmax, scaled) for softmax, scaled in small)
+    assert f"the difference is {on10} on CIFAR-10 and {on100} on CIFAR-100. Pooled" in page
     usual, he, directions, scaled = (
         last_errors(started(f"cifar10-preresnet20-{what}-10000x10-"))
         for what in (
@@ -172,6 +179,40 @@ def test_what_the_page_says_in_short() -> None:
     said = f"by {interval(he, usual, ' points')} and without one outlying run by "
     assert f"{said}{interval(others, usual)};" in page
     assert f"without magnitudes are {interval(usual, directions, ' points better')}, not" in page
+
+
+def test_what_the_page_says_of_verdicts() -> None:
+    """Pooled differences, p and the level, and how many claims have which answer."""
+    report = json.loads((LITE / "report.json").read_text(encoding="utf-8"))
+    by_name = {item["claim"]: item for item in report["verdicts"]}
+    main, scaled, softmax = (
+        by_name[name]
+        for name in ("scaled-beats-softmax", "scaled-blocks-help", "softmax-blocks-help")
+    )
+    page = words_of("results")
+
+    def words(item: dict[str, float], sign: int = 1, unit: str = "") -> str:
+        low, high = sorted(sign * item[end] for end in ("low", "high"))
+        return f"{sign * item['mean']:.2f}{unit} [{low:.2f}, {high:.2f}]"
+
+    said = (
+        f"Pooled that is {words(main)}, with p = {main['p']:.2g}; corrected for 12 main claims p "
+    )
+    said += f"is {main['p_corrected']:.2g}, the declared level is {main['level']:g}, and so the "
+    assert f"{said}verdict is *{main['answer']}*" in page
+    said = f"scaled blocks of 4 heads by {words(scaled, -1, ' points')}, *{scaled['answer']}*, and "
+    assert f"{said}softmax blocks by {words(softmax, -1)})" in page
+    images, cost = (
+        Counter(
+            item["answer"] for item in report["verdicts"] if (item["quantity"] == "cost") == is_cost
+        )
+        for is_cost in (False, True)
+    )
+    said = f"Of {images.total()} claims {images['holds']} hold, {images['does not hold']} do not "
+    said += f"hold, {images['no difference that matters']} make no difference that matters, and "
+    assert f"{said}{images['open']} are open." in page
+    assert f"claims about cost {cost['holds']} hold and {cost['open']} are open" in page
+    assert cost.total() == cost["holds"] + cost["open"]
 
 
 def test_what_the_page_says_of_published_networks() -> None:
@@ -210,6 +251,40 @@ def test_what_the_page_says_of_attention() -> None:
     assert max(scaled["rank_one"]) < 1
 
 
+def test_what_the_page_says_of_attention_in_line_9() -> None:
+    """Shares of long keys, and what replaced maps cost, over six networks of each kind."""
+    page, shares = words_of("results"), {}
+    lost: dict[tuple[str, str], list[float]] = {}
+    for kind in ("softmax", "scaled"):
+        start = f"cifar100-preresnet20-{kind}-short-10000x10-"
+        records = [read_attention(p / "attention") for p in WITH_ATTENTION if start in p.name]
+        known = [record for record in records if record is not None and record.ablations]
+        assert len(known) == 6
+        shares[kind] = [record.blocks[0].scores["long_keys_share"].mean for record in known]
+        shares["none"] = [record.blocks[0].untrained["long_keys_share"].mean for record in known]
+        for name in ("column_mean", "uniform"):
+            errors = [record.ablations.error_pct for record in known if record.ablations]
+            lost[kind, name] = [one[name] - one["unchanged"] for one in errors]
+    percent = {kind: f"{100 * fmean(values):.0f} %" for kind, values in shares.items()}
+    assert f"the longest 1 % of keys have {percent['none']} of what differs" in page
+    assert (
+        f"it stays so ({percent['scaled']}), with softmax it becomes {percent['softmax']}" in page
+    )
+    assert f"at least {100 * min(shares['softmax']):.0f} % in every seed" in page
+    said = f"{percent['softmax']} of what differs between keys with softmax and {percent['scaled']}"
+    assert f"on CIFAR-100 the longest 1 % of keys have {said} with scaled" in page
+    (low, high), one_row = (
+        (min(values), max(values))
+        for values in (lost["softmax", "uniform"], lost["softmax", "column_mean"])
+    )
+    assert f"at most {one_row[1]:.1f} points, uniform maps cost it {low:.1f} to {high:.1f}:" in page
+    words = [
+        f"{min(lost['scaled', name]):.1f} to {max(lost['scaled', name]):.1f}"
+        for name in ("column_mean", "uniform")
+    ]
+    assert f"loses {words[0]} points with one row, {words[1]} with uniform maps" in page
+
+
 def test_what_the_page_says_of_attention_on_cifar100() -> None:
     """Effective keys and errors with replaced maps, of one network of each kind."""
     blocks, errors = [], []
@@ -238,11 +313,17 @@ def test_what_the_page_says_of_rounding() -> None:
     again, first = ([f"{run.last_error:.2f}" for run in runs] for runs in zip(*pairs, strict=True))
     said = f"{' and '.join(again)} % instead of {' and '.join(first)} %"
     assert said in page
-    machines = Counter(str(read_run(path).origin.machine) for path in RECORDED)
-    (_, most), (_, nameless), (newer, count) = machines.most_common()
-    centred = [path for path in RECORDED if "-center-keys-" in path.name]
-    assert {read_run(path).origin.machine for path in centred} == {newer}
-    said = f"{most} have one and the same, the {count} of line 7 a newer one, {nameless} older"
+    machines = {path.name: str(read_run(path).origin.machine) for path in RECORDED}
+    found = Counter(machines.values())
+    usual, newer = (
+        f"AMD EPYC (family {kind}, stepping 1)" for kind in ("25, model 17", "26, model 2")
+    )
+    nameless = sum("family" not in machine for machine in machines.values())
+    assert found[usual] + found[newer] + nameless == len(RECORDED)
+    later = [name for name in machines if LATER.search(name)]
+    assert {name for name, machine in machines.items() if machine == newer} == set(later)
+    said = f"{found[usual]} have one and the same, the {len(later)} of lines 7 and 9 a newer one, "
+    said += f"{nameless} older"
     assert said in page
 
 
