@@ -21,8 +21,8 @@ from scripts.result_tables import AGAIN, LITE, RUNS, SCALE
 from tests.recorded import RECORDED, WITH_ATTENTION, error_of, words_of
 
 LINE_8 = "cifar100-preresnet32-{}-short-norm_init-0.0-allx12-wd0.0001-"
-LATER = re.compile("-center-keys-|^cifar100-preresnet20-")
-"""Runs of lines 7 and 9"""
+LATER = re.compile("-center-keys-|^cifar100-preresnet20-|^cifar10-.*-norm_init-")
+"""Runs of lines 7, 9 and 11"""
 LINE_1 = [
     path
     for path in WITH_ATTENTION
@@ -181,6 +181,23 @@ def test_what_the_page_says_in_short() -> None:
     assert f"without magnitudes are {interval(usual, directions, ' points better')}, not" in page
 
 
+def test_what_the_page_says_of_line_11() -> None:
+    """What a start of batch norm at 0 instead of 1 changes, and what is left between blocks."""
+    page, errors = words_of("results"), {}
+    for kind in ("softmax", "scaled"):
+        for start in ("", "norm_init-0.0-"):
+            name = f"cifar10-preresnet20-{kind}-short-{start}10000x10-"
+            errors[kind, start] = last_errors(started(name))
+            assert len(errors[kind, start]) == 6
+    softmax, scaled = (
+        interval(errors[kind, ""], errors[kind, "norm_init-0.0-"], unit)
+        for kind, unit in (("softmax", " points better"), ("scaled", ""))
+    )
+    assert f"softmax blocks are {softmax} and scaled blocks {scaled}, and then" in page
+    worse, better = (errors[kind, "norm_init-0.0-"] for kind in ("scaled", "softmax"))
+    assert f"scaled blocks ({interval(worse, better, ' points')} worse) and no blocks" in page
+
+
 def test_what_the_page_says_of_verdicts() -> None:
     """Pooled differences, p and the level, and how many claims have which answer."""
     report = json.loads((LITE / "report.json").read_text(encoding="utf-8"))
@@ -322,7 +339,9 @@ def test_what_the_page_says_of_rounding() -> None:
     assert found[usual] + found[newer] + nameless == len(RECORDED)
     later = [name for name in machines if LATER.search(name)]
     assert {name for name, machine in machines.items() if machine == newer} == set(later)
-    said = f"{found[usual]} have one and the same, the {len(later)} of lines 7 and 9 a newer one, "
+    said = (
+        f"{found[usual]} have one and the same, the {len(later)} of lines 7, 9 and 11 a newer one, "
+    )
     said += f"{nameless} older"
     assert said in page
 

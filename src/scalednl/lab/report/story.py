@@ -188,5 +188,6 @@ def asked(content: Content) -> str:
         return ""
     if waiting == total:
         return f"None of {counted(total, 'claim')} can be judged yet: too few seeds are finished."
-    rest = f"; {waiting} wait for more seeds" if waiting else ""
+    verb = "waits" if waiting == 1 else "wait"
+    rest = f"; {waiting} {verb} for more seeds" if waiting else ""
     return f"{total - waiting} of {counted(total, 'claim')} judged{rest}."
