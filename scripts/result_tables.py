@@ -158,7 +158,7 @@ def verdict_tables(verdicts: Sequence[Verdict]) -> str:
     for title, group in claim_groups(verdicts):
         rows = [
             [
-                f"{item.says} ({place(item)})",
+                f"{item.says} ({place(item)})" if place(item) else item.says,
                 *(_difference(item), _p_words(item), f"{item.level:g}", item.seeds),
                 item.answer if item.answer == OPEN else f"**{item.answer}**",
                 *_settling(item),

@@ -21,8 +21,8 @@ from scripts.result_tables import AGAIN, LITE, RUNS, SCALE
 from tests.recorded import RECORDED, WITH_ATTENTION, error_of, words_of
 
 LINE_8 = "cifar100-preresnet32-{}-short-norm_init-0.0-allx12-wd0.0001-"
-LATER = re.compile("-center-keys-|^cifar100-preresnet20-|^cifar10-.*-norm_init-")
-"""Runs of lines 7, 9 and 11"""
+LATER = re.compile("-center-keys-|^cifar100-preresnet20-|^cifar10-.*-(norm_init|scale)-")
+"""Runs of lines 7 and 9 to 11"""
 LINE_1 = [
     path
     for path in WITH_ATTENTION
@@ -339,10 +339,8 @@ def test_what_the_page_says_of_rounding() -> None:
     assert found[usual] + found[newer] + nameless == len(RECORDED)
     later = [name for name in machines if LATER.search(name)]
     assert {name for name, machine in machines.items() if machine == newer} == set(later)
-    said = (
-        f"{found[usual]} have one and the same, the {len(later)} of lines 7, 9 and 11 a newer one, "
-    )
-    said += f"{nameless} older"
+    said = f"{found[usual]} have one and the same, the {len(later)} of lines 7 and 9 to 11 a newer "
+    said += f"one, {nameless} older"
     assert said in page
 
 
