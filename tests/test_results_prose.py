@@ -17,6 +17,7 @@ from scalednl.lab.records.runs import Cells, RunRecord, by_cell, find_runs, read
 from scalednl.lab.report.aggregate import last_errors
 from scalednl.lab.stats import contrast
 from scalednl.models.published import FOLDER as WEIGHTS
+from scripts.comparison_tables import softmax_table
 from scripts.result_tables import AGAIN, LITE, RUNS, SCALE
 from tests.recorded import RECORDED, WITH_ATTENTION, error_of, words_of
 
@@ -230,6 +231,16 @@ def test_what_the_page_says_of_verdicts() -> None:
     assert f"{said}{images['open']} are open." in page
     assert f"claims about cost {cost['holds']} hold and {cost['open']} are open" in page
     assert cost.total() == cost["holds"] + cost["open"]
+
+
+def test_what_the_page_says_of_all_comparisons() -> None:
+    """How many intervals of softmax - scaled lie above 0, and that none lies below."""
+    bounds = re.findall(r"\[([+−][\d.]+), ([+−][\d.]+)\]", softmax_table())
+    low, high = ([float(one[end].replace("−", "-")) for one in bounds] for end in (0, 1))
+    above = sum(value > 0 for value in low)
+    assert (above, len(bounds)) == (4, 10)
+    assert "four of ten comparisons have an interval above 0" in words_of("results")
+    assert min(high) > 0, "change docs/results.md"
 
 
 def test_what_the_page_says_of_published_networks() -> None:

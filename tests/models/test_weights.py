@@ -251,6 +251,23 @@ def test_a_whole_number_of_pixels_becomes_a_mean_again(tmp_path: Path) -> None:
     assert block_found.running_pixels.item() == 256
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_a_device_that_is_not_there_is_named() -> None:
+    """Beside one that torch has never heard of."""
+    for device in ("cuda", "abacus"):
+        with pytest.raises(ValueError, match=f"device='{device}' (cannot be used|is unknown): "):
+            load_model("cifar10-preresnet20-plain", device)
+
+
+def test_dtypes_without_a_name_in_the_format_are_refused(tmp_path: Path) -> None:
+    """By the tensor's name, before a file is written."""
+    model = create_model("preresnet8", 5)
+    model.classifier.bias = nn.Parameter(torch.zeros(5, dtype=torch.complex64))
+    with pytest.raises(ValueError, match=r"classifier\.bias is torch\.complex64, which cannot be"):
+        save_model(model, tmp_path / "net.safetensors")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
 def test_dtypes_stay(dtype: torch.dtype, tmp_path: Path) -> None:
     """A network comes back with the dtype and the numbers that it was saved with."""
